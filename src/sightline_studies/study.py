@@ -175,7 +175,7 @@ class HeadMap:
 
 @dataclass(frozen=True, eq=False)
 class HeadMaps:
-    """Small pictures (L, H, s, s) of all heads, each on its own colour scale."""
+    """Small pictures (L, H, s, s) of all heads, on one colour scale."""
 
     maps: FloatArray
     tokens: int

@@ -34,14 +34,14 @@ from sightline.analysis.received import LayerChoice, PositionTotals, Totals, tot
 from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
-from sightline.analysis.source import Floats, head_number, layer_number
+from sightline.analysis.source import Floats
 from sightline.errors import OptionError
 from sightline.models import ALL, TargetLike
 from sightline.progress import Progress
 from sightline.results.explanation import Explanation
 from sightline.results.inside import Inside
 from sightline.results.report import Report
-from sightline.settings.arguments import check_count, check_one_of, check_position
+from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of, check_position
 from sightline.settings.defaults import INSPECT_METHODS
 from sightline.text import Encoding
 
@@ -204,8 +204,8 @@ def inspect_document(
     report = progress or _report_nothing
     encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
     trace = model.trace(encoding, target)
-    layer = None if settings.layer is None else layer_number(trace, settings.layer)
-    head = None if settings.head is None else head_number(trace, settings.head)
+    layer = None if settings.layer is None else check_layer(settings.layer, trace.layer_count)
+    head = None if settings.head is None else check_head(settings.head, trace.head_count)
     if layer != settings.layer:  # counted from the top; what is shown counts from 0
         settings = replace(settings, layer=layer)
     position = None if settings.position is None else check_position(settings.position, len(encoding), "Position")

@@ -20,8 +20,6 @@ from torch.nn.functional import pad
 from sightline.analysis.source import (
     AttentionSource,
     Floats,
-    head_number,
-    layer_number,
     track,
 )
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention
@@ -30,7 +28,7 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.methods.decomposition.matrices import relevance_matrices
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count, check_position
+from sightline.settings.arguments import check_count, check_head, check_layer, check_position
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,7 +214,7 @@ def tile(source: AttentionSource, layer: int, head: int, rows: Span, columns: Sp
 
     O(r·n) time and O(r·c) memory.
     """
-    attention = source.attentions[layer_number(source, layer)].head(head_number(source, head))
+    attention = source.attentions[check_layer(layer, source.layer_count)].head(check_head(head, source.head_count))
     n = len(source.encoding)
     (first, stop), (left, right) = (_clip_span(span, n, name) for span, name in ((rows, "rows"), (columns, "columns")))
     return np.stack([attention.row(i)[0, left:right] for i in range(first, stop)])
@@ -230,7 +228,7 @@ def pooled_tile(
     With rows [a, b), r = min(size, b − a) and row i belongs to pixel ⌊(i − a)·r/(b − a)⌋; likewise for columns. None
     stands for all tokens. Spans beyond the text are refused. O((b − a)·n) time, one row in memory at a time.
     """
-    attention = source.attentions[layer_number(source, layer)].head(head_number(source, head))
+    attention = source.attentions[check_layer(layer, source.layer_count)].head(check_head(head, source.head_count))
     n = len(source.encoding)
     (top, bottom), (left, right) = (_check_span(span, n, name) for span, name in ((rows, "rows"), (columns, "columns")))
     row_edges, column_edges = _pixel_edges(bottom - top, size), _pixel_edges(right - left, size)
@@ -259,10 +257,10 @@ def strongest_relations(
     n = len(source.encoding)
     positions = sorted({check_position(token, n) for token in tokens})
     layer_numbers = sorted(
-        {layer_number(source, layer) for layer in (range(source.layer_count) if layers is None else layers)}
+        {check_layer(layer, source.layer_count) for layer in (range(source.layer_count) if layers is None else layers)}
     )
     head_numbers = sorted(
-        {head_number(source, head) for head in (range(source.head_count) if heads is None else heads)}
+        {check_head(head, source.head_count) for head in (range(source.head_count) if heads is None else heads)}
     )
     attended, attending = np.zeros(n), np.zeros(n)
     for layer in layer_numbers:

@@ -36,11 +36,11 @@ from sightline.analysis.relation_table import (
     TokenCounts,
     first_of_type,
 )
-from sightline.analysis.source import AttentionSource, Booleans, layer_number, track
+from sightline.analysis.source import AttentionSource, Booleans, track
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention, TopK
 from sightline.errors import UnsupportedError
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count, check_head, check_one_of, check_position
+from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of, check_position
 from sightline.text import Encoding
 from sightline.text.units import units_of
 
@@ -160,7 +160,7 @@ def layer_relations(
     source: AttentionSource, layer: int, k: int = 10, filter: TokenFilter | None = None
 ) -> LayerRelations:
     """Return the k strongest partners of every token in one layer; fewer where fewer may attend."""
-    layer = layer_number(source, layer)
+    layer = check_layer(layer, source.layer_count)
     partners = top_partners(source.attentions[layer], *resolve_partners(source, k, filter))
     return LayerRelations(source.encoding, layer, *partners)
 

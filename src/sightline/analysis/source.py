@@ -1,4 +1,4 @@
-"""Where attention comes from: what maps, relations and totals need of a trace, and checks of layers, heads and weights.
+"""Where attention comes from: what maps, relations and totals need of a trace, and the check of head weights.
 
 Shapes: n tokens, L layers, H heads.
 """
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from sightline.attention import Attention, BandedAttention
 from sightline.errors import InputError
 from sightline.progress import Progress
-from sightline.settings.arguments import check_head, check_layer
 from sightline.text import Encoding
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -49,16 +48,6 @@ class AttentionSource(Protocol):
 def is_banded(source: AttentionSource) -> bool:
     """Return whether attention is a window plus global tokens (Longformer)."""
     return isinstance(source.attentions[0], BandedAttention)
-
-
-def layer_number(source: AttentionSource, layer: int) -> int:
-    """Return the number of a layer, counted from the top if negative; raise OptionError if there is no such layer."""
-    return check_layer(layer, source.layer_count)
-
-
-def head_number(source: AttentionSource, head: int) -> int:
-    """Return the number of a head; raise OptionError if there is no such head."""
-    return check_head(head, source.head_count)
 
 
 def check_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:

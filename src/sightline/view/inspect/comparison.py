@@ -82,22 +82,25 @@ def similarity_tables(similarity: SimilarityTable | Sequence[Similarity], name: 
     return tables
 
 
-def measured_dots(settings: Sequence[Similarity]) -> dict[str, list[plots.Measured]]:
-    """Return the panels of the dot plot: statistic -> one dot per setting."""
+def measured_dots(similarity: SimilarityTable | Sequence[Similarity]) -> dict[str, list[plots.Measured]]:
+    """Return the panels of the dot plot: statistic -> one dot per setting.
+
+    Of a document there is one value, and a range of chance; over a data set a mean with its interval, and mean chance.
+    """
     panels: dict[str, list[plots.Measured]] = {}
-    for similarity in settings:
-        for statistic, value in similarity.values.items():
-            chance = similarity.chance[statistic]
-            dot = plots.Measured(
-                setting_name(similarity.layers, similarity.scaled, similarity.masked, similarity.by_document),
-                value,
-                value,
-                value,
-                chance.mean,
-                chance.low,
-                chance.high,
-            )
-            panels.setdefault(_NAMES.get(statistic, statistic), []).append(dot)
+    if isinstance(similarity, Sequence):
+        for each in similarity:
+            name = setting_name(each.layers, each.scaled, each.masked, each.by_document)
+            for statistic, value in each.values.items():
+                chance = each.chance[statistic]
+                dot = plots.Measured(name, value, value, value, chance.mean, chance.low, chance.high)
+                panels.setdefault(_NAMES.get(statistic, statistic), []).append(dot)
+    else:
+        for cell in similarity.cells:
+            name = setting_name(cell.layers, cell.scaled, cell.masked)
+            mean, chance_level = cell.mean, cell.chance
+            dot = plots.Measured(name, mean.mean, mean.low, mean.high, chance_level, chance_level, chance_level)
+            panels.setdefault(_NAMES.get(cell.statistic, cell.statistic), []).append(dot)
     return panels
 
 
@@ -109,11 +112,6 @@ def setting_name(layers: str, scaled: bool, masked: bool, by_document: bool = Fa
         layers, f"layer {layers}"
     )
     return ", ".join([where, *([scaling_name(scaled, by_document)] if scaled else []), *(["masked"] if masked else [])])
-
-
-def statistic_name(statistic: str) -> str:
-    """Return the name of a statistic in figures."""
-    return _NAMES.get(statistic, statistic)
 
 
 def disagreement_frame(words: Sequence[Disagreement]) -> pd.DataFrame:

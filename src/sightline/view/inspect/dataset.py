@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sightline.view import plots
-from sightline.view.inspect.comparison import HOW_TO_READ, setting_name, similarity_tables, statistic_name
+from sightline.view.inspect.comparison import HOW_TO_READ, measured_dots, similarity_tables
 from sightline.view.inspect.sections import anisotropy_parts, attribution_rankings, importance_parts
 from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.phrases import count
 
 if TYPE_CHECKING:
-    from sightline.analysis import DataSetInspection, SimilarityTable, TargetWords
+    from sightline.analysis import DataSetInspection, TargetWords
     from sightline.analysis.attribution_tables import DataSetRule
 
 RULES: dict[DataSetRule, str] = {
@@ -91,7 +91,7 @@ def dataset_section(inspection: DataSetInspection) -> Section:
                 "Dots are means over documents with 95 % bootstrap intervals; grey marks the chance level.",
                 partial(
                     plots.similarity_dots,
-                    measured_cells(table),
+                    measured_dots(table),
                     title=f"Attention against {name}, {documents}",
                 ),
             )
@@ -111,20 +111,3 @@ def words_title(inspection: DataSetInspection, words: TargetWords) -> str:
         f"Words in {documents} predicted" if inspection.predicted_targets else f"Words in {documents}, explained for"
     )
     return f"{which} “{words.target}”, by {words.method}"
-
-
-def measured_cells(table: SimilarityTable) -> dict[str, list[plots.Measured]]:
-    """Return the panels of the dot plot: statistic -> one dot per setting, with its interval."""
-    panels: dict[str, list[plots.Measured]] = {}
-    for cell in table.cells:
-        dot = plots.Measured(
-            setting_name(cell.layers, cell.scaled, cell.masked),
-            cell.mean.mean,
-            cell.mean.low,
-            cell.mean.high,
-            cell.chance,
-            cell.chance,
-            cell.chance,
-        )
-        panels.setdefault(statistic_name(cell.statistic), []).append(dot)
-    return panels
