@@ -67,6 +67,15 @@ def test_similarity_prints_a_row_a_setting_with_a_chance_column(sightline, good_
     ]
 
 
+def test_the_part_of_a_long_text_that_is_not_inspected_is_named_whatever_is_printed(sightline, good_model, tmp_path):
+    (tmp_path / "long.txt").write_text("The old mill by the river. " * 400)
+    for further in ([], ["--similarity"]):
+        result = sightline("inspect", str(tmp_path / "long.txt"), "--model", good_model, *further, *QUICK)
+        assert result.exit_code == 0, result.stderr
+        assert re.search(r"The document has [\d,]+ tokens; only the first [\d,]+, which the model", result.stderr)
+    assert sightline("inspect", "doc.txt", "--model", good_model, *QUICK).stderr == ""
+
+
 def test_a_folder_is_written_with_the_built_in_model(sightline, tmp_path):
     result = sightline("inspect", "doc.txt", "-o", "out", "--similarity", *QUICK)
     assert result.exit_code == 0, result.stderr

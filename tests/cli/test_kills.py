@@ -84,13 +84,14 @@ def start(arguments: list[str], folder: Path) -> mp.process.BaseProcess:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the files below a folder by name, except temporary ones and locks."""
+    """Return the files below a folder by name, except temporary ones, locks and checkpoints of training runs."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     names = {path.relative_to(folder): path for path in paths}
     return {
         name.as_posix(): path.read_bytes()
         for name, path in names.items()
-        if not any(is_part(part) for part in name.parts) and not path.name.endswith(".lock")
+        if not any(is_part(part) or part.endswith(".training") for part in name.parts)
+        and not path.name.endswith(".lock")
     }
 
 
@@ -160,7 +161,8 @@ def test_a_command_that_is_killed_leaves_whole_files_and_ends_with_the_same_resu
         kills += process.exitcode != 0
         ends += process.exitcode == 0
         assert_complete(out, expected)
-        assert_checkpoints_complete(training)
+        for checkpoints in work.rglob("*.training"):
+            assert_checkpoints_complete(checkpoints)
         if process.exitcode == 0 or (name in ("train", "convert") and any(out.glob("*"))):
             assert files_in(out).keys() == expected.keys()
             shutil.rmtree(out)
@@ -172,5 +174,5 @@ def test_a_command_that_is_killed_leaves_whole_files_and_ends_with_the_same_resu
     assert_complete(out, expected)
     if name == "evaluate":
         assert_equal_evaluations(out, work / "undisturbed")
-    assert not training.exists()
+    assert not list(work.rglob("*.training"))
     assert kills == KILLS

@@ -9,7 +9,8 @@ from scipy.sparse import csr_matrix
 
 import sightline as sl
 from sightline.corpus.slices import compare_slices, permute_slices
-from sightline.errors import InputError
+from sightline.corpus.summary import summarise
+from sightline.errors import InputError, OptionError
 
 pytestmark = pytest.mark.slow
 
@@ -103,3 +104,24 @@ def test_two_runs_can_be_compared(store, model, data_file, tmp_path):
     other = sl.run(data_file, model, ["attcat"], out=tmp_path / "run", target="PL", measures=[])
     same = compare_slices(store, "true", "true", other=other, method="attcat", class_="PL", min_documents=8)
     assert np.abs(same.to_frame()["difference"]).max() < 1e-5
+
+
+def test_documents_that_were_explained_for_different_classes_are_not_compared(model, tmp_path):
+    texts = [f"The {word} mill {number} is old." for number in range(20) for word in ("good", "bad", "river")]
+    rows = [{"text": text, "label": model.labels[number % 2]} for number, text in enumerate(texts)]
+    store = sl.run(rows, model, ["attcat"], out=tmp_path / "run", measures=[])
+    classes = store.sql("SELECT DISTINCT prediction FROM documents ORDER BY prediction")["prediction"].tolist()
+    assert len(classes) > 1
+    with pytest.raises(OptionError, match="explained for different classes"):
+        compare_slices(store, "correct", "NOT correct")
+    one = compare_slices(store, "correct", "NOT correct", class_=classes[0])
+    counted = [len(store.documents(f"prediction = '{classes[0]}' AND {slice}")) for slice in ("correct", "NOT correct")]
+    assert one.documents == tuple(counted)
+    assert one.predicted == classes[0]
+    same = f"prediction = '{classes[0]}'"
+    assert compare_slices(store, f"correct AND {same}", f"NOT correct AND {same}").predicted is None
+    assert summarise(store).slices.predicted in classes
+    other = sl.run(rows, model, ["attcat"], out=tmp_path / "other", target=classes[1], measures=[])
+    assert sum(compare_slices(other, "correct", "NOT correct").documents) == len(rows)
+    with pytest.raises(OptionError, match="explained for different classes"):
+        compare_slices(store, same, "true", other=other)

@@ -89,7 +89,11 @@ def _query(store: sl.Store) -> None:
     assert ((probability >= 0) & (probability <= 1.0001)).all()
     store.heads()
     store.similarity()
-    frame = store.aggregate("type", class_=next(iter(documents["prediction"].dropna()), None), min_documents=1)
+    # Scores of documents that were explained for their predictions are put together by class.
+    labels = (
+        list(store.labels) if store.manifest["settings"]["target"] == "all" else [*documents["prediction"].dropna()]
+    )
+    frame = store.aggregate("type", class_=labels[0] if labels else None, min_documents=1)
     assert np.isfinite(frame["score"]).all()
     store.tokens()
     store.words()

@@ -10,6 +10,7 @@ further passes, as does the check against random orders. Shapes: n tokens, L lay
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -197,12 +198,21 @@ def inspect_document(
     target: TargetLike = None,
     progress: Progress | None = None,
 ) -> Inspection:
-    """Run the model on one document and return all numbers of its inspection; see `Model.inspect`."""
+    """Run the model on one document and return all numbers of its inspection; see `Model.inspect`.
+
+    What the model does not read at once is cut off, with a warning.
+    """
     settings = settings or InspectionSettings()
     if target == ALL:
         raise OptionError("An inspection explains one target; name a class, or a pair of classes for a contrast.")
     report = progress or _report_nothing
     encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
+    if encoding.dropped:
+        warnings.warn(
+            f"The document has {len(encoding) + encoding.dropped:,} tokens; only the first {len(encoding):,}, which "
+            "the model reads at once, are inspected.",
+            stacklevel=2,
+        )
     trace = model.trace(encoding, target)
     layer = None if settings.layer is None else check_layer(settings.layer, trace.layer_count)
     head = None if settings.head is None else check_head(settings.head, trace.head_count)

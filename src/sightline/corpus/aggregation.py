@@ -25,6 +25,7 @@ from sightline.corpus.tables import quote, text_literal
 from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS
 from sightline.metrics.statistics import column_intervals
+from sightline.models import ALL
 from sightline.settings.arguments import check_count, check_one_of
 
 if TYPE_CHECKING:
@@ -84,15 +85,24 @@ def aggregate(
     return frame
 
 
+def explained_classes(store: Store, column: str, where: str | None) -> list[str]:
+    """Return the classes (or the contrast) that the scores of these documents are for; none if they are for no class.
+
+    Scores for different classes have no common sum, and no difference that is due to the words.
+    """
+    target = store.manifest["settings"]["target"]
+    if target == ALL or (column in METHODS and not METHODS.get(column).class_specific):
+        return []
+    if target != PREDICTED:
+        return [" against ".join(map(str, target)) if isinstance(target, list) else str(target)]
+    condition = f"status = 'done' AND ({where or 'true'})"
+    found = store.sql(f"SELECT DISTINCT prediction FROM documents WHERE {condition} ORDER BY prediction")
+    return [str(name) for name in found["prediction"]]
+
+
 def _check_one_class(store: Store, column: str, rule: Rule, where: str | None) -> None:
-    """Raise OptionError if the documents were explained for different classes, whose scores have no common sum."""
-    class_specific = column not in METHODS or METHODS.get(column).class_specific
-    if store.manifest["settings"]["target"] != PREDICTED or not class_specific:
-        return
-    query = (
-        f"SELECT DISTINCT prediction FROM documents WHERE status = 'done' AND ({where or 'true'}) ORDER BY prediction"
-    )
-    classes = store.sql(query)["prediction"].tolist()
+    """Raise OptionError if the documents were explained for different classes."""
+    classes = explained_classes(store, column, where)
     if len(classes) > 1:
         one_class = f"where=\"prediction = '{classes[0]}'\"" if rule == "mean-all" else f"class_='{classes[0]}'"
         raise OptionError(

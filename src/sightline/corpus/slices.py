@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.corpus.aggregation import AggregateBy, document_values, sum_per_document, weigh_documents
+from sightline.corpus.aggregation import (
+    AggregateBy,
+    document_values,
+    explained_classes,
+    sum_per_document,
+    weigh_documents,
+)
+from sightline.errors import OptionError
 from sightline.metrics.inputs import FloatArray
 from sightline.metrics.statistics import block_sizes, column_intervals, difference_ends
 from sightline.settings.arguments import check_one_of
@@ -55,6 +62,8 @@ class SliceComparison:
     rows: pd.DataFrame
     scores: str
     """The column of scores that was compared: the method, with the class if several were explained."""
+    predicted: str | None
+    """The class that all compared documents are predicted as, if they were chosen by it."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per word: first, second (means), difference, low, high, p, p_corrected, documents of each."""
@@ -78,15 +87,19 @@ def compare_slices(
     """Compare the documents for which two SQL conditions hold, for example "correct" and "NOT correct".
 
     other: the store of the second slice, for example of another model; the same store by default. class_: the class
-    that the scores are for. min_documents: leave out words in fewer documents of the slice in which they are more
-    frequent, or of either slice with "mean-present". top: number of words to return, those with the smallest p-values;
-    None for all. p: of the word alone; p_corrected: for the largest difference of all words.
+    that the scores are for; if each document was explained for its prediction, only those with this prediction are
+    compared. Without it, all documents must have been explained for the same class. min_documents: leave out words in
+    fewer documents of the slice in which they are more frequent, or of either slice with "mean-present". top: number of
+    words to return, those with the smallest p-values; None for all. p: of the word alone; p_corrected: for the largest
+    difference of all words.
     """
     import pandas as pd
     from scipy.sparse import csr_matrix
 
     check_one_of("rule", rule, get_args(SliceRule))
     sides = [_Side(store, first, method, class_, by, rule), _Side(other or store, second, method, class_, by, rule)]
+    if class_ is None:
+        _check_one_class(sides)
     table = pd.concat([side.sums() for side in sides], keys=(0, 1), names=["side", None]).reset_index("side")
     units = pd.concat([side.units() for side in sides], keys=(0, 1), names=["side", None]).reset_index("side")
     words, columns = np.unique(table["key"].to_numpy(), return_inverse=True)
@@ -117,7 +130,9 @@ def compare_slices(
     low, high = difference_ends((frame["first"], *ends[0]), (frame["second"], *ends[1]))
     frame.insert(4, "low", low)
     frame.insert(5, "high", high)
-    return SliceComparison(first, second, (sides[0].total, sides[1].total), len(enough), by, frame, sides[0].column)
+    totals = (sides[0].total, sides[1].total)
+    column, predicted = sides[0].column, sides[0].explained_for
+    return SliceComparison(first, second, totals, len(enough), by, frame, column, predicted)
 
 
 class _Side:
@@ -126,9 +141,9 @@ class _Side:
     def __init__(
         self, store: Store, where: str, method: str | None, class_: str | int | None, by: AggregateBy, rule: SliceRule
     ) -> None:
-        self.store, self.by, self.rule = store, by, rule
-        self.column, explained_for = store.score_column(method, class_)
-        self.weights, self.total = weigh_documents(store, where, explained_for)
+        self.store, self.where, self.by, self.rule = store, where, by, rule
+        self.column, self.explained_for = store.score_column(method, class_)
+        self.weights, self.total = weigh_documents(store, where, self.explained_for)
 
     def units(self) -> pd.DataFrame:
         """Return every text of the slice once, and the number w of its rows."""
@@ -144,6 +159,16 @@ class _Side:
         """Return the ends (2, K) of the intervals of the means of some words."""
         matrices = document_values(self.store, self.column, self.by, self.weights, self.total, words, self.rule)
         return column_intervals(*matrices, over_holding=self.rule == "mean-present", seed=seed)
+
+
+def _check_one_class(sides: list[_Side]) -> None:
+    classes = dict.fromkeys(name for side in sides for name in explained_classes(side.store, side.column, side.where))
+    if len(classes) > 1:
+        names = ", ".join([*classes][:3]) + (", …" if len(classes) > 3 else "")
+        raise OptionError(
+            f"The documents of the slices were explained for different classes ({names}), whose scores cannot be "
+            f"compared. Choose one with class_='{next(iter(classes))}', or run again with target='all'."
+        )
 
 
 class SliceTest(NamedTuple):

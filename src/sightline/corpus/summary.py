@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightline.corpus.aggregation import Rule
+from sightline.corpus.aggregation import Rule, explained_classes
 from sightline.corpus.settings import PREDICTED
 from sightline.corpus.slices import SliceComparison, compare_slices
 from sightline.corpus.store import Store
@@ -124,8 +124,17 @@ def _word_tables(store: Store, target: object) -> tuple[WordTable, ...]:
 
 
 def _right_and_wrong(store: Store, target: object) -> SliceComparison | None:
-    counts = store.sql("SELECT correct, count(*) AS n FROM documents WHERE correct IS NOT NULL GROUP BY correct")
-    if len(counts) < 2 or counts["n"].min() < 2:
+    """Compare wrong predictions with right ones: of one class, if each document was explained for its prediction.
+
+    It is the predicted class with the most documents in the smaller of the two slices.
+    """
+    one_class = len(explained_classes(store, store.methods[0], "correct IS NOT NULL")) > 1
+    group = "prediction" if one_class else "CAST(NULL AS VARCHAR)"
+    counts = store.sql(
+        f"""SELECT {group} AS class, least(count_if(correct), count_if(NOT correct)) AS n FROM documents
+            WHERE correct IS NOT NULL GROUP BY ALL ORDER BY n DESC, class"""
+    )
+    if not len(counts) or counts["n"].iloc[0] < 2:
         return None
-    label = store.labels[0] if target == ALL else None
+    label = counts["class"].iloc[0] if one_class else store.labels[0] if target == ALL else None
     return compare_slices(store, "NOT correct", "correct", class_=label, top=WORDS)

@@ -324,8 +324,11 @@ def _slice_section(comparison: SliceComparison) -> str:
         for row in comparison.rows.to_dict("records")
     )
     figure = slice_differences(comparison, title=title)
+    predicted = (
+        "" if comparison.predicted is None else f"Only documents predicted as “{escape(comparison.predicted)}”. "
+    )
     return (
-        f"<h2>{title}</h2><p>Which words have another weight in documents that are predicted wrong "
+        f"<h2>{title}</h2><p>{predicted}Which words have another weight in documents that are predicted wrong "
         f"({comparison.documents[0]:,}) than in those predicted right ({comparison.documents[1]:,})? Scores: "
         f"{escape(comparison.scores)}. "
         f"{comparison.tested:,} words were tested; p-values are corrected for that.</p>"
