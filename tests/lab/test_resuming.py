@@ -174,3 +174,10 @@ def test_checkpoints_hold_no_pickles(tmp_path):
     interrupt(tmp_path / "model", 3, **BETWEEN)
     written = {path.suffix for path in (tmp_path / "model.training").rglob("*") if path.is_file()}
     assert written == {".json", ".safetensors"}
+
+
+def test_a_checkpoint_that_was_being_deleted_is_passed_over(uninterrupted, tmp_path):
+    interrupt(tmp_path / "model", 3, **BETWEEN)
+    (checkpoint,) = (tmp_path / "model.training").glob("checkpoint-*")
+    (checkpoint / "checkpoint.json").unlink()
+    assert_resumed_as(uninterrupted["between"], tmp_path / "model", **BETWEEN)

@@ -183,7 +183,7 @@ def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
             if state["best_global_step"] not in (None, step):
                 _verify(checkpoint_folder(work, state["best_global_step"]))
         except InputError as error:
-            if foreign_names(folder):  # an empty folder is what is left of a checkpoint that was being deleted
+            if (folder / HASHES).exists():  # which is written last and deleted first
                 damage.append(error)
             continue
         if damage:
