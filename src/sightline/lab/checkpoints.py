@@ -251,11 +251,11 @@ def remove_checkpoint(work: Path, step: int) -> None:
         folder.rmdir()
 
 
-def clear_way(work: Path, start: Path, best: Path) -> None:
-    """Delete all checkpoints but two; raise UsageError if something of others is where a later one is to be written."""
+def clear_way(work: Path, *kept: Path) -> None:
+    """Delete all checkpoints but some; raise UsageError if something of others is where a later one is to be written."""
     for step in _steps(work):
         folder = checkpoint_folder(work, step)
-        if folder not in (start, best):
+        if folder not in kept:
             remove_checkpoint(work, step)
             if names := foreign_names(folder):
                 raise UsageError(f"{not_empty(folder, names)}. Move it out of the way and resume again.")

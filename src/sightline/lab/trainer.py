@@ -197,6 +197,7 @@ def prepare_to_resume(
     callbacks = [order] if stopping is None else [order, stopping]
     found = find_checkpoint(work)
     if found is None:
+        clear_way(work)
         return None, callbacks
     start, state = found
     step = state["global_step"]
