@@ -27,6 +27,7 @@ from sightline.analysis.source import check_head_weights
 from sightline.errors import OptionError
 from sightline.metrics.token_sets import descending_ranks
 from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of
+from sightline.settings.inspection import Count as Count
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 Direction = Literal["attended", "attending", "mutual"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
-Count = Literal["tokens", "pairs"]
 Counts = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
 SHORT_DOCUMENT = 1024
