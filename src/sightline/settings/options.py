@@ -105,8 +105,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, flag: str | tuple[s
     """Return a dataclass field that is an option; `facts` are further fields of `Option`."""
     flags = (flag,) if isinstance(flag, str) else flag
     metadata = {"option": Option(help, flags, default=default, **facts)}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    if default == {}:
+        return dataclasses.field(default_factory=dict, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
