@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from sightline.settings.options import Settings
+
 WIDTH = 110
 SHORT = 90
 MOST_CHOICES = 7
@@ -184,7 +186,7 @@ class ClassEntry:
     def _own_classes(self) -> Iterator[type]:
         """Yield the class and its bases in this package, bases first, without what is shown elsewhere."""
         for kind in reversed(self._kind.__mro__):
-            if kind.__module__.startswith("sightline") and kind not in self._hidden:
+            if kind.__module__.startswith("sightline") and kind not in (*self._hidden, Settings):
                 yield kind
 
 
@@ -197,7 +199,10 @@ def _fields(kind: type) -> Iterator[Member]:
     for statement, text in _with_strings(tree.body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
-            if not name.startswith("_"):
+            if not name.startswith("_") and not ast.unparse(statement.annotation).startswith("ClassVar"):
+                # The help of an option stands for the string below it.
+                option = defaults[name].metadata.get("option") if name in defaults else None
+                text = text or (option.help if option else "")
                 declaration = f"{name}: {_annotation(ast.unparse(statement.annotation), scope)}"
                 yield Member(name, declaration + _default(defaults.get(name)), text)
         if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":

@@ -33,6 +33,7 @@ from sightline.metrics.dispersion import normalised_rank
 from sightline.metrics.statistics import column_intervals, mean_interval
 from sightline.results.explanation import Explanation
 from sightline.settings.arguments import check_count, check_one_of
+from sightline.settings.inspection import DataSetRule as DataSetRule
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["position", "type", "dataset"]
-DataSetRule = Literal["mean-present", "mean-all"]
 SHARED_AMONG = 5
 """From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 COLUMNS = ("sign", "rank", "text", "score", "position", "instances", "documents")

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.attribution_tables import (
     AttributionTable,
-    DataSetRule,
     attributions_by_position,
     attributions_by_type,
     token_ranks,
@@ -32,7 +31,7 @@ from sightline.analysis.internals import inside
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
 from sightline.analysis.maps import THUMBNAIL
 from sightline.analysis.received import LayerChoice, PositionTotals, Totals, totals
-from sightline.analysis.relation_table import Count, RelationCounts
+from sightline.analysis.relation_table import RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats
@@ -42,8 +41,8 @@ from sightline.progress import Progress
 from sightline.results.explanation import Explanation
 from sightline.results.inside import Inside
 from sightline.results.report import Report
-from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of, check_position
-from sightline.settings.defaults import INSPECT_METHODS
+from sightline.settings.arguments import check_head, check_layer, check_position
+from sightline.settings.inspection import Count, InspectSettings
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -57,56 +56,15 @@ EFFECTIVE_TOKENS = 512
 """Tokens up to which effective attention is computed: it takes n×n numbers per head."""
 
 
-@dataclass(frozen=True)
-class InspectionSettings:
+@dataclass(frozen=True, kw_only=True)
+class InspectionSettings(InspectSettings):
     """What to inspect, and how; the fields are named like the options of `sightline inspect`."""
 
-    methods: tuple[str, ...] = INSPECT_METHODS
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the methods: method -> option -> value."""
-    stop_words: str | None = "en"
-    """Language whose stop words are left out of lists, with punctuation and special tokens; None leaves out special
-    tokens only."""
-    top_k: int = 10
-    """Partners per token in relations, and rows of the lists."""
-    layer: int | None = None
-    """The layer, from 0, whose words are listed and whose map is shown, instead of all; negative from the top."""
-    head: int | None = None
-    """The same for one head, from 0, of that layer or of every layer."""
-    position: int | None = None
-    """The token followed through all layers and heads; by default the one that receives the most attention."""
-    count: Count | None = None
-    """How relations are counted: "tokens" (every querying token once) or "pairs" (every list of a layer and head);
-    "tokens" by default, "pairs" if `scaled`."""
-    word: str | None = None
-    """The word whose instances are listed with their counts; by default the most attended one."""
-    scaled: bool = False
-    """Weight heads by their importance in totals and counts, which counts pairs."""
-    head_importance: bool = True
-    """Compute the importance of every head."""
-    anisotropy: bool = False
-    """Compute the anisotropy of hidden states, attention outputs and (up to 256 tokens) transformed vectors."""
-    effective: bool = False
-    """Compute effective attention: of the chosen head, and what is cancelled in all heads (up to 512 tokens)."""
-    check: bool = False
-    """Compare every explanation with random orders of the words on the model itself."""
-    rule: DataSetRule | None = None
-    """How a word's scores are averaged over a data set: "mean-present" (over the documents that hold it) or "mean-all"
-    (over all documents, for one target); by default "mean-all" if a target is given."""
     permutations: int = 100
     """Shuffles per chance level."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("top_k", self.top_k)
-        if self.scaled and not self.head_importance:
-            raise OptionError("scaled=True weights heads by their importance; leave out head_importance=False.")
-        if self.scaled and self.count == "tokens":
-            raise OptionError("scaled=True weights every list of partners; leave out count='tokens'.")
-        if self.count is not None:
-            check_one_of("count", self.count, get_args(Count))
-        if self.rule is not None:
-            check_one_of("rule", self.rule, get_args(DataSetRule))
+        super().__post_init__()
         self.filter  # noqa: B018  # raises for an unknown language, before a model runs
 
     @property

@@ -28,6 +28,7 @@ from sightline.analysis.source import check_head_weights
 from sightline.errors import OptionError
 from sightline.metrics.token_sets import descending_ranks
 from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of
+from sightline.settings.inspection import Count as Count
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 Direction = Literal["attended", "attending", "mutual"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
-Count = Literal["tokens", "pairs"]
 Grouping = Literal["token", "word", "token type", "word type"]
 """What a querying token counts once for: a position, a word, or all tokens or words of one type."""
 Counts = npt.NDArray[np.uint32]

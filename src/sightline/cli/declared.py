@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import MISSING
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -62,7 +62,7 @@ def _typed_kind(field: Option) -> Any:
     inner = without_none(field.kind)
     if inner in (bool, int, float, str, Path) or get_origin(inner) is Literal:
         return field.kind
-    repeated = inner == tuple[str, ...] or field.read is split_assignments
+    repeated = tuple[str, ...] in (inner, *get_args(inner)) or field.read is split_assignments
     return list[str] | None if repeated else str | None
 
 

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
-from sightline.cli.errors import STOPPED, one_line, reports_errors
-from sightline.cli.options import (
-    NO_FOLDER,
-    AllowPickle,
-    AllowRandom,
-    Debug,
-    LabelField,
-    Limit,
-    ModelSource,
-    OptionsOfMethods,
-    Overwrite,
-    PairField,
-    Sample,
-    Seed,
-    Split,
-    TextField,
-    Where,
-)
+from sightline.cli.declared import command
+from sightline.cli.errors import STOPPED, one_line
 from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options, parse_counts, parse_shares
-from sightline.errors import InputError, UsageError
-from sightline.settings.arguments import refuse_unused
+from sightline.cli.values import method_options
+from sightline.errors import InputError
+from sightline.settings.evaluation import EvaluateSettings
 from sightline.settings.extras import require
-from sightline.settings.values import split_assignments, split_names
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -47,132 +29,8 @@ SANITY_DOCUMENTS = 10
 """Documents used for the cascade of random weights, which explains each of them once per layer."""
 
 
-class LevelChoice(StrEnum):
-    """Values of `--level`."""
-
-    word = "word"
-    token = "token"
-
-
-class TargetChoice(StrEnum):
-    """Values of `--target`."""
-
-    predicted = "predicted"
-    label = "label"
-
-
-TargetOption = Annotated[TargetChoice, typer.Option(help="Explain the prediction, or the true label or answer.")]
-
-
-class ReplacementChoice(StrEnum):
-    """Values of `--replacement`."""
-
-    delete = "delete"
-    pad = "pad"
-    mask = "mask"
-    unk = "unk"
-
-
-class CompatChoice(StrEnum):
-    """Values of `--compat`."""
-
-    attcat = "attcat"
-
-
-class SummaryFormat(StrEnum):
-    """Values of `--format`."""
-
-    text = "text"
-    csv = "csv"
-    json = "json"
-    markdown = "markdown"
-    latex = "latex"
-
-
-@reports_errors
-def evaluate(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name.")
-    ],
-    model: ModelSource = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--methods",
-            "--method",
-            metavar="NAME,…|all",
-            help="Methods to compare; may be repeated. [default: ten, from all groups]",
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics",
-            "--metric",
-            metavar="NAME,…|all",
-            help="What to measure; may be repeated. [default: all that the data set allows]",
-        ),
-    ] = None,
-    option: OptionsOfMethods = None,
-    text: TextField = "text",
-    pair: PairField = "text_pair",
-    label: LabelField = "label",
-    split: Split = None,
-    where: Where = None,
-    limit: Limit = None,
-    sample: Sample = None,
-    level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
-    target: TargetOption = TargetChoice.predicted,
-    replacement: Annotated[
-        ReplacementChoice | None,
-        typer.Option(help="What takes the place of removed words. [default: as each metric is defined]"),
-    ] = None,
-    ratios: Annotated[
-        str | None,
-        typer.Option(
-            metavar="0,0.1,…", help="Shares of the words that are removed. [default: as each metric is defined]"
-        ),
-    ] = None,
-    mask_pads: Annotated[
-        bool, typer.Option("--mask-pads", help="Exclude pad tokens that replace words from attention.")
-    ] = False,
-    random_orderings: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Random orders of the words; their mean is the floor.")
-    ] = 5,
-    reference_order: Annotated[
-        bool,
-        typer.Option(
-            "--reference-order/--no-reference-order",
-            help="Also measure the order of the words' effects when each is removed alone (a reference).",
-        ),
-    ] = True,
-    compat: Annotated[
-        CompatChoice | None,
-        typer.Option(help="Measure AOPC, log-odds and confidence as the published AttCAT code does."),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Method that agreement metrics compare the others with.")
-    ] = None,
-    k: Annotated[
-        str | None,
-        typer.Option("--k", metavar="5,20,…", help="Values of k for precision, recall and count at k. [default: 20]"),
-    ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most model calls per document.")] = None,
-    sanity: Annotated[
-        bool,
-        typer.Option("--sanity", help="Also run sanity tests with random weights and with planted words (slow)."),
-    ] = False,
-    seed: Seed = 0,
-    format: Annotated[SummaryFormat, typer.Option(help="Format of the printed table.")] = SummaryFormat.text,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Write a page, tables, figures and all records here."),
-    ] = None,
-    overwrite: Overwrite = False,
-    allow_pickle: AllowPickle = False,
-    allow_random: AllowRandom = False,
-    debug: Debug = False,
-) -> None:
+@command
+def evaluate(settings: EvaluateSettings) -> None:
     """Compare methods on a data set: which explanation to believe.
 
     Removes the words that each method ranks highest, and compares the effect with random orders of the words.
@@ -189,8 +47,6 @@ def evaluate(
       sightline evaluate questions.jsonl --model my-qa-model --target label --metrics count_at_k --k 5,10,20
       sightline evaluate reviews.csv --sanity -o out/
     """
-    if output is None:
-        refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     with LateProgress() as progress:
         with starting(progress):
             from sightline.api.model import load
@@ -206,70 +62,50 @@ def evaluate(
             from sightline.view.evaluate.text import evaluation_text
 
         # Cheap checks first, so that a wrong request fails before a model is loaded.
-        names = chosen_methods(_parse_names(methods))
-        measures = _parse_names(metrics)
-        for name in measures if isinstance(measures, list) else []:
+        names = chosen_methods(settings.methods)
+        for name in settings.metrics if isinstance(settings.metrics, tuple) else ():
             METRICS.get(name)
+        output, reference = settings.output, settings.reference
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
-        options = method_options(split_assignments(option or []), asked, None)
-        shares = parse_shares(ratios)
-        depths = parse_counts("--k", k)
-        published: Literal["attcat"] | None = None if compat is None else "attcat"
-        plan_of("aopc", ratios=shares, compat=published)
+        options = method_options(settings.options, asked, None)
+        plan_of("aopc", ratios=settings.ratios, compat=settings.compat)
         if output is not None:
             for package in ("pyarrow", "matplotlib"):
                 require(package, "corpus,plots", "Writing an evaluation")
-            check_output_folder(output, EVALUATION, overwrite=overwrite, inputs=[data, model])
+            inputs = [settings.data, settings.model]
+            check_output_folder(output, EVALUATION, overwrite=settings.overwrite, inputs=inputs)
         progress("reading the data set", 0, 0)
-        rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
-        examples = read_selection(data, rows)
-        if target is TargetChoice.label and all(
-            example.label is None and example.answer is None for example in examples
-        ):
-            raise InputError(f"--target label was given, but no row of '{data}' has a label in the field '{label}'.")
+        examples = read_selection(settings.data, Selection(**settings.keywords(Selection)))
+        if settings.target == "label" and all(example.label is None and example.answer is None for example in examples):
+            raise InputError(
+                f"--target label was given, but no row of '{settings.data}' has a label in the field "
+                f"'{settings.label}'."
+            )
 
         progress("loading the model", 0, 0)
-        loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        evaluation = run(
-            loaded,
-            examples,
-            names,
-            measures,
-            level=level.value,
-            target=target.value,
-            replacement=None if replacement is None else replacement.value,
-            ratios=shares,
-            mask_pads=mask_pads,
-            random_orderings=random_orderings,
-            reference_order=reference_order,
-            compat=published,
-            reference=reference,
-            k=depths,
-            budget=budget,
-            seed=seed,
-            progress=progress,
-            **options,
-        )
+        loaded = load(settings.model, **settings.keywords(load))
+        chosen = settings.keywords(run) | {"model": loaded, "methods": names, "limit": None}
+        evaluation = run(dataset=examples, **chosen, progress=progress, **options)
         if not evaluation.documents:
             raise KeyboardInterrupt
         tests = (
-            _run_sanity_tests(loaded, examples, names, seed, progress)
-            if sanity and evaluation.complete
+            _run_sanity_tests(loaded, examples, names, settings.seed, progress)
+            if settings.sanity and evaluation.complete
             else (None, None)
         )
         ranking = Ranking(evaluation)
-        printed = evaluation_text(ranking, format.value, sanity=tests[0], planted=tests[1])
+        printed = evaluation_text(ranking, settings.format, sanity=tests[0], planted=tests[1])
         page = None
         if output is not None:
-            name = "The built-in model" if model is None else loaded.name
-            title = f"{name} on {Path(data).name}: which explanation to believe"
+            name = "The built-in model" if settings.model is None else loaded.name
+            title = f"{name} on {Path(settings.data).name}: which explanation to believe"
             page = write_evaluation(
                 ranking,
                 output,
                 sanity=tests[0],
                 planted=tests[1],
                 title=title,
-                overwrite=overwrite,
+                overwrite=settings.overwrite,
                 progress=progress,
             )
     print_utf8(printed)
@@ -283,16 +119,6 @@ def evaluate(
     if not any(record.status == "ok" for record in evaluation.records):
         typer.echo("Error: Nothing could be measured; see the reasons above.", err=True)
         raise typer.Exit(1)
-
-
-def _parse_names(given: Sequence[str] | None) -> list[str] | str | None:
-    """Return the names from "a,b" and repeated options; "all" alone means all."""
-    if given is None:
-        return None
-    names = list(split_names(given))
-    if "all" in names and len(names) > 1:
-        raise UsageError("'all' cannot be combined with other names: leave them out.")
-    return "all" if names == ["all"] else names
 
 
 def _run_sanity_tests(

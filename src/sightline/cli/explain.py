@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ from sightline.errors import OptionError
 from sightline.files.writing import check_writable, write_whole
 from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.settings.explain import PLAIN_TEXT, ExplainSettings, LoadSettings
-from sightline.settings.options import option, unused
+from sightline.settings.options import Rule, option, unused
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation
@@ -69,7 +69,7 @@ class ExplainCommand(ExplainSettings, LoadSettings):
         """Whether a continuation of the document is explained."""
         return self.continuation is not None or self.max_new_tokens is not None
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         unused(
             "true_label",
             when=lambda settings: settings.chosen_format not in FIGURES,

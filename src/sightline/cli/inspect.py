@@ -2,156 +2,80 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
-from sightline.cli.errors import one_line, reports_errors
-from sightline.cli.options import (
-    NO_FOLDER,
-    AllowPickle,
-    AllowRandom,
-    Debug,
-    GlobalTokens,
-    InspectMethodNames,
-    LabelField,
-    MethodOptions,
-    ModelSource,
-    Overwrite,
-    Pair,
-    PlainText,
-    Seed,
-    Split,
-    TextField,
-)
+from sightline.cli.declared import command
+from sightline.cli.errors import one_line
 from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting, use_free_cores
 from sightline.cli.values import method_options
 from sightline.errors import UsageError
-from sightline.settings.arguments import refuse_unused
-from sightline.settings.defaults import INSPECT_METHODS
-from sightline.settings.values import parse_positions, split_assignments, split_names
+from sightline.settings.data import FieldSettings, FolderSettings
+from sightline.settings.explain import PLAIN_TEXT, LoadSettings, ReadSettings
+from sightline.settings.inspection import InspectSettings
+from sightline.settings.options import Rule, option, unused
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, Inspection
 
-KEEP_STOP_WORDS = "none"
 
+@dataclass(frozen=True, kw_only=True)
+class InspectCommand(FolderSettings, FieldSettings, InspectSettings, ReadSettings, LoadSettings):
+    """What `sightline inspect` can be told."""
 
-class RuleChoice(StrEnum):
-    """What `--rule` may be."""
+    file: str | None = option(
+        None,
+        positional=True,
+        metavar="FILE|-",
+        help="Document to inspect: plain text, HTML, .docx, .odt or .pdf; - for standard input.",
+    )
+    plain_text: bool = option(False, help=PLAIN_TEXT)
+    target: str | None = option(
+        None, metavar="LABEL|INDEX|A:B", help="What to explain: a class, or A against B. [default: predicted]"
+    )
+    similarity: bool = option(False, help="Print how similar attention and attribution are, with chance levels.")
+    data: str | None = option(
+        None, metavar="DATA", help="Data set to inspect as well: CSV, JSON lines, Parquet, a folder, hf://name."
+    )
+    split: str | None = option(None, metavar="NAME", help="Use the rows of this split of the data set.")
+    limit: int = option(20, low=1, metavar="N", help="Inspect at most N documents of the data set.")
+    output: Path | None = option(
+        None,
+        flag=("--output", "-o"),
+        metavar="FOLDER",
+        help="Write figures and tables here, with an index page and the page of the text.",
+    )
 
-    mean_present = "mean-present"
-    mean_all = "mean-all"
-
-
-class CountChoice(StrEnum):
-    """What `--count` may be."""
-
-    tokens = "tokens"
-    pairs = "pairs"
-
-
-@reports_errors
-def inspect(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE|-",
-            help="Document to inspect: plain text, HTML, .docx, .odt or .pdf; - for standard input.",
-            show_default=False,
+    rules: ClassVar[tuple[Rule, ...]] = (
+        unused(
+            "pair",
+            when=lambda settings: settings.file is None,
+            reason="needs a text file; a data set has a field for the second text.",
         ),
-    ] = None,
-    pair: Pair = None,
-    plain_text: PlainText = False,
-    model: ModelSource = None,
-    method: InspectMethodNames = None,
-    option: MethodOptions = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="LABEL|INDEX|A:B", help="What to explain: a class, or A against B. [default: predicted]"),
-    ] = None,
-    stop_words: Annotated[
-        str, typer.Option(metavar="LANGUAGE", help="Leave out the stop words of this language; 'none' keeps all words.")
-    ] = "en",
-    top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Partners counted per token, and rows per list.")] = 10,
-    layer: Annotated[
-        int | None, typer.Option(metavar="N", help="Show the words and the map of one layer, from 0. [default: all]")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(metavar="N", help="Show those of one head, from 0. [default: all]")
-    ] = None,
-    count: Annotated[
-        CountChoice | None,
-        typer.Option(
-            help="Count each querying token once over layers and heads, or each (layer, head, token). "
-            "[default: tokens; pairs with --scaled]"
+        unused(
+            "check",
+            when=lambda settings: settings.file is None,
+            reason="needs a text file; to check methods on a data set, use sightline evaluate.",
         ),
-    ] = None,
-    word: Annotated[
-        str | None,
-        typer.Option(metavar="WORD", help="Word whose instances are listed. [default: the most attended one]"),
-    ] = None,
-    position: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Token to follow through all heads. [default: the most attended token]"),
-    ] = None,
-    head_importance: Annotated[
-        bool, typer.Option("--head-importance/--no-head-importance", help="Compute the importance of each head.")
-    ] = True,
-    scaled: Annotated[
-        bool, typer.Option("--scaled/--unscaled", help="Weight heads by their importance in totals and counts.")
-    ] = False,
-    similarity: Annotated[
-        bool,
-        typer.Option("--similarity", help="Print how similar attention and attribution are, with chance levels."),
-    ] = False,
-    anisotropy: Annotated[
-        bool, typer.Option("--anisotropy", help="Also show whether representations point the same way, by layer.")
-    ] = False,
-    effective: Annotated[
-        bool, typer.Option("--effective", help="Also show how much attention has no effect, because values cancel.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Compare the explanation with random orders of the words.")
-    ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA", help="Data set to inspect as well: CSV, JSON lines, Parquet, a folder, hf://name."
+        unused(
+            *("plain_text", "layer", "head", "count", "word", "position", "scaled", "effective", "global_tokens"),
+            when=lambda settings: settings.file is None,
+            reason="needs a text file: it applies to one document.",
         ),
-    ] = None,
-    rule: Annotated[
-        RuleChoice | None,
-        typer.Option(
-            help="With --data: average a word's scores over the documents that contain it, or over all documents. "
-            "[default: mean-all with --target, else mean-present]"
+        unused(
+            "rule", "split", when=lambda settings: settings.data is None, reason="needs a data set; add --data DATA."
         ),
-    ] = None,
-    text: TextField = "text",
-    label: LabelField = "label",
-    split: Split = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Inspect at most N documents of the data set.")] = 20,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Write figures and tables here, with an index page and the page of the text.",
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-    global_tokens: GlobalTokens = None,
-    allow_pickle: AllowPickle = False,
-    allow_random: AllowRandom = False,
-    debug: Debug = False,
-) -> None:
+    )
+
+
+@command
+def inspect(settings: InspectCommand) -> None:
     """Look inside a model: heads, attention, relations.
 
     \b
@@ -165,35 +89,14 @@ def inspect(
       sightline inspect --data letters.csv --limit 50 --target positive --similarity
     """
     # Mistakes in the request are reported before a model is loaded.
-    if file is None and data is None:
+    output = settings.output
+    if settings.file is None and settings.data is None:
         raise UsageError("There is nothing to inspect: name a text file, or a data set with --data.")
-    if file is None:
-        refuse_unused({"--pair": pair}, "needs a text file; a data set has a field for the second text.")
-        refuse_unused({"--check": check}, "needs a text file; to check methods on a data set, use sightline evaluate.")
-        of_document = {
-            "--plain-text": plain_text,
-            "--layer": layer,
-            "--head": head,
-            "--count": count,
-            "--word": word,
-            "--position": position,
-            "--scaled": scaled,
-            "--effective": effective,
-            "--global-tokens": global_tokens,
-        }
-        refuse_unused(of_document, "needs a text file: it applies to one document.")
-    if data is None:
-        refuse_unused({"--rule": rule, "--split": split}, "needs a data set; add --data DATA.")
-    if rule is RuleChoice.mean_all and target is None:
+    if settings.rule == "mean-all" and settings.target is None:
         raise UsageError("--rule mean-all needs a class that all documents are explained for; add --target CLASS.")
-    if output is None:
-        refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
-    if scaled and count is CountChoice.tokens:
-        raise UsageError("--scaled weights every list of partners; leave out --count tokens.")
-    if scaled and not head_importance:
-        raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
-    texts = None if file is None else read_texts(file, pair, plain_text=plain_text)
-    positions = None if global_tokens is None else parse_positions(global_tokens)
+    texts = None
+    if settings.file is not None:
+        texts = read_texts(settings.file, settings.pair, plain_text=settings.plain_text)
 
     with LateProgress() as progress:
         with starting(progress):
@@ -204,45 +107,31 @@ def inspect(
             from sightline.view.inspect.summary import INSPECTION, write_inspection
             from sightline.view.plots.style import require_matplotlib
 
-        methods = tuple(split_names(method or INSPECT_METHODS))
-        settings = InspectionSettings(
-            methods=methods,
-            options=method_options(split_assignments(option or []), methods, seed),
-            stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
-            top_k=top_k,
-            layer=layer,
-            head=head,
-            position=position,
-            count=None if count is None else count.value,
-            word=word,
-            scaled=scaled,
-            head_importance=head_importance,
-            anisotropy=anisotropy,
-            effective=effective,
-            check=check,
-            rule=None if rule is None else rule.value,
-            seed=seed,
-        )
+        options = method_options(settings.options, settings.methods, settings.seed)
+        chosen = InspectionSettings(**settings.keywords(InspectionSettings) | {"options": options})
         if output is not None:
             require_matplotlib()
-            check_output_folder(output, INSPECTION, overwrite=overwrite, inputs=[file, pair, data, model])
+            inputs = [settings.file, settings.pair, settings.data, settings.model]
+            check_output_folder(output, INSPECTION, overwrite=settings.overwrite, inputs=inputs)
         examples = None
-        if data is not None:
+        if settings.data is not None:
             progress("reading the data set", 0, 0)
-            examples = read_examples(data, text=text, label=label, split=split, limit=limit)
+            fields = settings.keywords(read_examples)
+            del fields["pair"]  # a file beside the document, not a field of the data set
+            examples = read_examples(settings.data, **fields)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
+        loaded = load(settings.model, **settings.keywords(load))
         document = dataset = page = None
         if texts is not None:
-            encoding = loaded.encode(*texts, global_tokens=positions, truncate=True)
-            document = inspect_document(loaded, encoding, settings, target=target, progress=progress)
+            encoding = loaded.encode(*texts, global_tokens=settings.global_tokens, truncate=True)
+            document = inspect_document(loaded, encoding, chosen, target=settings.target, progress=progress)
         if examples is not None:
-            dataset = inspect_dataset(loaded, examples, settings, target=target, progress=progress)
+            dataset = inspect_dataset(loaded, examples, chosen, target=settings.target, progress=progress)
         if output is not None:
-            page = write_inspection(output, document, dataset, overwrite=overwrite, progress=progress)
-    if page is None or similarity:
-        _print_summary(document, dataset, similarity)
+            page = write_inspection(output, document, dataset, overwrite=settings.overwrite, progress=progress)
+    if page is None or settings.similarity:
+        _print_summary(document, dataset, settings.similarity)
     if page is not None:
         typer.echo(f"Wrote {one_line(str(page))}", err=True)
 

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import ClassVar, Literal
 
 import typer
 
-from sightline.cli.errors import reports_errors
-from sightline.cli.options import (
-    AllowPickle,
-    AllowRandom,
-    Debug,
-    LabelField,
-    Limit,
-    MethodNames,
-    ModelSource,
-    OptionsOfMethods,
-    PairField,
-    Sample,
-    Seed,
-    Split,
-    TextField,
-    Truncate,
-    Where,
-)
+from sightline.cli.declared import command
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.values import method_options
 from sightline.errors import UsageError
-from sightline.settings.arguments import refuse_unused
+from sightline.settings.data import SelectionSettings
 from sightline.settings.defaults import DEFAULT_METHODS
-from sightline.settings.values import split_assignments, split_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sightline.corpus.settings import Measure
-
+from sightline.settings.evaluation import OptionsSettings
+from sightline.settings.explain import METHODS_HELP, TRUNCATE, LoadSettings
+from sightline.settings.options import Rule, option, unused
+from sightline.settings.values import split_names
 
 UNKNOWN_LABELS = (
     "SELECT count(*) AS number FROM documents WHERE status = 'done' AND label IS NOT NULL AND label_class IS NULL"
@@ -49,83 +29,65 @@ READ_IN_WINDOWS = "SELECT count(*) AS number FROM results WHERE windows IS NOT N
 """Counts documents longer than the model reads at once."""
 
 
-class EngineChoice(StrEnum):
-    """Values of `--engine`."""
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(SelectionSettings, OptionsSettings, LoadSettings):
+    """What `sightline run` can be told."""
 
-    local = "local"
-    ray = "ray"
+    data: str = option(
+        positional=True,
+        metavar="DATA",
+        help="CSV, TSV, JSON lines (also .gz), Parquet, a folder of documents, or hf://name.",
+    )
+    out: str = option(
+        flag=("--out", "-o"),
+        metavar="DIR|URI",
+        help="Folder of the run, or s3://…, gs://…, az://…; an interrupted run in it is resumed.",
+    )
+    methods: tuple[str, ...] | None = option(
+        None, flag=("--method", "--methods"), metavar="NAME,…", read=split_names, help=METHODS_HELP
+    )
+    target: str = option(
+        "predicted",
+        metavar="LABEL|INDEX|A:B",
+        help="Class or contrast to explain in all documents, 'predicted', or 'all' for every class.",
+    )
+    measures: tuple[str, ...] | None = option(
+        None,
+        flag="--measure",
+        metavar="NAME,…|none",
+        read=split_names,
+        help="Measures of attention: received, counts, heads, similarity. [default: all]",
+    )
+    check: bool = option(False, help="Compare every explanation with random orders of the words, for verdicts.")
+    truncate: bool = option(False, help=TRUNCATE)
+    engine: Literal["local", "ray"] = option("local", help="Processes on this machine, or a Ray cluster.")
+    workers: int | None = option(None, low=1, metavar="N", help="Worker processes. [default: one per core]")
+    address: str | None = option(None, metavar="ADDRESS", help="Ray cluster to use. [default: start one here]")
+    retry_failed: bool = option(False, help="Compute failed documents again.")
+    page: Path | None = option(None, metavar="FOLDER", help="Write the corpus page here when the run is complete.")
+    page_documents: int | None = option(
+        None,
+        low=0,
+        metavar="N",
+        help="With --page: write reading pages for at most N documents. [default: 200]",
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        unused(
+            "address",
+            when=lambda settings: settings.engine == "local",
+            reason="names a Ray cluster; add {engine} ray.",
+        ),
+        unused(
+            "page_documents",
+            when=lambda settings: settings.page is None,
+            reason="needs a page; add {page} FOLDER.",
+        ),
+    )
 
 
-@reports_errors
-def run(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder of documents, or hf://name."
-        ),
-    ],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR|URI",
-            help="Folder of the run, or s3://…, gs://…, az://…; an interrupted run in it is resumed.",
-        ),
-    ],
-    model: ModelSource = None,
-    method: MethodNames = None,
-    option: OptionsOfMethods = None,
-    target: Annotated[
-        str,
-        typer.Option(
-            metavar="LABEL|INDEX|A:B",
-            help="Class or contrast to explain in all documents, 'predicted', or 'all' for every class.",
-        ),
-    ] = "predicted",
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME,…|none",
-            help="Measures of attention: received, counts, heads, similarity. [default: all]",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Compare every explanation with random orders of the words, for verdicts."),
-    ] = False,
-    truncate: Truncate = False,
-    text: TextField = "text",
-    pair: PairField = "text_pair",
-    label: LabelField = "label",
-    split: Split = None,
-    where: Where = None,
-    limit: Limit = None,
-    sample: Sample = None,
-    seed: Seed = 0,
-    engine: Annotated[
-        EngineChoice, typer.Option(help="Processes on this machine, or a Ray cluster.")
-    ] = EngineChoice.local,
-    workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Worker processes. [default: one per core]")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster to use. [default: start one here]")
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed documents again.")] = False,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the corpus page here when the run is complete.")
-    ] = None,
-    page_documents: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="With --page: write reading pages for at most N documents. [default: 200]"
-        ),
-    ] = None,
-    allow_pickle: AllowPickle = False,
-    allow_random: AllowRandom = False,
-    debug: Debug = False,
-) -> None:
+@command
+def run(settings: RunCommand) -> None:
     """Explain every document of a data set.
 
     Results are stored for `sightline query`. A run that was stopped or killed resumes when the same command is given
@@ -151,16 +113,12 @@ def run(
             from sightline.view.plots.style import require_matplotlib
             from sightline.view.words.sentences import DEMONSTRATION
 
-        methods = split_names(method) if method else list(DEFAULT_METHODS)
-        options = method_options(split_assignments(option or []), methods, seed)
-        measures = MEASURES if measure is None else tuple(name for name in split_names(measure) if name != "none")
-        if engine is EngineChoice.local:
-            refuse_unused({"--address": address}, "names a Ray cluster; add --engine ray.")
-        if page is None:
-            refuse_unused({"--page-documents": page_documents}, "needs a page; add --page FOLDER.")
-        else:
+        page, out = settings.page, settings.out
+        options = method_options(settings.options, settings.methods or DEFAULT_METHODS, settings.seed)
+        measures = MEASURES if settings.measures is None else tuple(m for m in settings.measures if m != "none")
+        if page is not None:
             require_matplotlib()
-            check_output_folder(page, CORPUS_PAGE, inputs=[data, model])
+            check_output_folder(page, CORPUS_PAGE, inputs=[settings.data, settings.model])
             if Path(out).absolute().is_relative_to(page.absolute()):
                 raise UsageError(f"The folder of the run is inside '{page}', that of the page. Name another one.")
         print_minutely = EveryMinute(lambda line: typer.echo(line, err=True))
@@ -173,23 +131,17 @@ def run(
                 print_minutely(state)
 
         progress("reading the data set", 0, 0)
+        chosen = settings.keywords(run_corpus) | {
+            "model": Source(settings.model, **settings.keywords(Source)),
+            "measures": measures,  # checked by the run
+            "options": options,
+        }
         store = run_corpus(
-            data,
-            Source(model, allow_pickle=allow_pickle, allow_random=allow_random),
-            methods if method else None,
-            out=out,
-            engine=engine.value,
-            workers=workers,
-            address=address,
-            target=target,
-            measures=cast("Sequence[Measure]", measures),  # checked by the run
-            check=check,
-            truncate=truncate,
-            selection=Selection(text, pair, label, split, where, limit, sample, seed),
-            retry_failed=retry_failed,
+            **chosen,
+            selection=Selection(**settings.keywords(Selection)),
+            truncate=settings.truncate,
+            seed=settings.seed,
             progress=report,
-            options=options,
-            seed=seed,
         )
         states = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
         unknown = int(store.sql(UNKNOWN_LABELS)["number"].iloc[0])
@@ -198,9 +150,9 @@ def run(
         if page is not None:
             progress("writing the page", 0, 0)
             index = write_corpus_page(
-                store, page, documents=PAGE_DOCUMENTS if page_documents is None else page_documents
+                store, page, documents=PAGE_DOCUMENTS if settings.page_documents is None else settings.page_documents
             )
-    if model is None:
+    if settings.model is None:
         typer.echo(DEMONSTRATION, err=True)
     failed = states.get("failed", 0) + states.get("unreadable", 0)
     typer.echo(

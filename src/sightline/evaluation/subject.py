@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from sightline.metrics import tokens_in_characters
 from sightline.models.answers import NO_ANSWER
 from sightline.models.classes import Label, classes_of, no_class
 from sightline.models.target import TargetLike
+from sightline.settings.evaluation import TargetChoice as TargetChoice
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
-
-TargetChoice = Literal["predicted", "label"]
 
 
 class Missing(Exception):  # noqa: N818 (a signal, not an error)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 import transformers
@@ -31,9 +31,8 @@ from sightline.models import Network, load_network
 from sightline.models.config import MAX_ROWS, MAX_WINDOW
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.settings.arguments import refuse_unused
-
-Seam = Literal["smooth", "tile", "interpolate"]
-Architecture = Literal["longformer", "same"]
+from sightline.settings.training import Architecture as Architecture
+from sightline.settings.training import Seam as Seam
 
 POSITIONS, WINDOW = 4096, 512
 """The length and the attention window of the published Longformer."""

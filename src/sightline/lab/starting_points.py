@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import transformers
 
@@ -27,12 +27,11 @@ from sightline.models.single_attention import (
 )
 from sightline.models.weights import find_checkpoint
 from sightline.settings.arguments import check_one_of, refuse_unused
+from sightline.settings.training import Units as Units
 from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer
 
 VOCABULARY = 20_000
 """Largest number of words or subwords of a new model, unless another is given."""
-Units = Literal["words", "subwords"]
-"""What a new model reads."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
 from sightline.settings.arguments import check_one_of, check_seed, refuse_unused
 from sightline.settings.extras import require
+from sightline.settings.training import Best, Precision
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from sightline.progress import Progress
 
 
-Precision = Literal["float32", "bfloat16", "float16"]
 WORK_SUFFIX = ".training"
 """What the name of the folder of checkpoints ends with."""
 LARGEST_DESCRIPTION = 10_000_000
@@ -82,7 +82,7 @@ class TrainingSettings:
     """Share of the steps in which the learning rate rises to its value; then it falls linearly to 0."""
     patience: int | None = 3
     """Validations without a better result before training stops; None never stops early."""
-    best: Literal["loss", "accuracy"] = "loss"
+    best: Best = "loss"
     """The validation result that decides which weights are kept and when training stops; for answers, "accuracy" is the
     share of exact matches."""
     evaluations: int = 1
@@ -107,7 +107,7 @@ class TrainingSettings:
             raise OptionError("Training needs a positive number of epochs (or steps).")
         if not 0 < self.learning_rate < math.inf or not 0 <= self.warmup < 1 or not 0 <= self.weight_decay < math.inf:
             raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
-        check_one_of("best", self.best, ("loss", "accuracy"))
+        check_one_of("best", self.best, get_args(Best))
         if (
             check_one_of("precision", self.precision, get_args(Precision)) == "float16"
             and not torch.cuda.is_available()

@@ -14,17 +14,17 @@ hidden tokens of validation and test rows are drawn once, so that their losses c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from torch.utils.data import Dataset
 
 from sightline.errors import InputError
 from sightline.settings.arguments import check_one_of
+from sightline.settings.training import TrainingTask as TrainingTask
 from sightline.text.examples import Example
 from sightline.text.tokenizer_limits import check_growth
 
-TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm", "question_answering"]
 WITHOUT_CLASSES: tuple[TrainingTask, ...] = ("masked_lm", "question_answering")
 """Tasks whose rows have no label."""
 NO_CLASS = -100

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.token_sets import descending_order
+from sightline.settings.evaluation import Compat as Compat
 from sightline.text.units import Units
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 Direction = Literal["remove", "keep"]
 """Whether the units with the highest scores are removed, or are the only ones kept."""
-Compat = Literal["attcat"]
 
 TENTHS = tuple(k / 10 for k in range(11))
 ERASER_BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)

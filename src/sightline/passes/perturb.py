@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -27,6 +27,7 @@ from torch import Tensor
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
 from sightline.models import Network, Target
 from sightline.progress import StepProgress
+from sightline.settings.evaluation import Replacement as Replacement
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -35,8 +36,6 @@ OUTPUT_BYTES = 500_000_000
 """Size of the logits that are kept at a time until `read` has seen them."""
 Key = bytes
 """Identifies an input: equal for inputs that the model cannot tell apart."""
-Replacement = Literal["delete", "pad", "mask", "unk"]
-"""What happens to a removed token: it is deleted, or the pad, mask or unknown token takes its place."""
 
 
 def removable_units(encoding: Encoding, target: Target, level: Level = "word") -> Units:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sightline.settings.defaults import DEFAULT_METHODS
-from sightline.settings.options import Settings, option, unused
+from sightline.settings.options import Rule, Settings, option, unused
 from sightline.settings.values import parse_positions, split_assignments, split_names
 
 Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
@@ -19,16 +19,24 @@ Class = int | str
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
 BUILT_IN = "[default: the built-in demonstration model]"
 PLAIN_TEXT = "Read the file as plain text, whatever it is: HTML with its mark-up."
+METHODS_HELP = f"Method, or several with commas; may be repeated. [default: {', '.join(DEFAULT_METHODS)}]"
+TRUNCATE = "Cut off what the model cannot read at once, instead of reading windows."
 PICKLE = "Read pickle weights, which can run code: only if you trust them."
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSettings(Settings):
+class TrustSettings(Settings):
+    """Which weights are accepted."""
+
+    allow_pickle: bool = option(False, help=PICKLE)
+    allow_random: bool = option(False, help="Accept missing weights; every result is marked as untrained.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings(TrustSettings):
     """Which model is loaded."""
 
     model: str | None = option(None, metavar="PATH", help=f"{MODEL}. {BUILT_IN}")
-    allow_pickle: bool = option(False, help=PICKLE)
-    allow_random: bool = option(False, help="Accept missing weights; every result is marked as untrained.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +55,7 @@ class ReadSettings(Settings):
 class WindowSettings(ReadSettings):
     """How a model reads a document that is longer than it reads at once."""
 
-    truncate: bool = option(
-        False, server=False, help="Cut off what the model cannot read at once, instead of reading windows."
-    )
+    truncate: bool = option(False, server=False, help=TRUNCATE)
     aggregation: Aggregation = option(
         "mean",
         flag="--windows",
@@ -98,7 +104,7 @@ class CheckSettings(Settings):
         "and a check is most of the time on long documents. [default: 64; from 1,000 words on 32]",
     )
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         unused(
             "artefacts",
             "check_replacement",
@@ -120,12 +126,12 @@ class ExplainSettings(CheckSettings, WindowSettings):
         low=1,
         read=split_names,
         server=32,
-        help=f"Method, or several with commas; may be repeated. [default: {', '.join(DEFAULT_METHODS)}]",
+        help=METHODS_HELP,
         request_help="Names from /api/methods; the methods share one pass of the model. By default, the "
         "`default_methods` of the model in /api/models.",
     )
-    options: Mapping[str, Mapping[str, Any]] | None = option(
-        None,
+    options: Mapping[str, Mapping[str, Any]] = option(
+        {},
         flag="--option",
         metavar="KEY=VALUE",
         read=split_assignments,

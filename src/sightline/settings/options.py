@@ -104,7 +104,10 @@ class Option:
 def option(default: Any = dataclasses.MISSING, *, help: str, flag: str | tuple[str, ...] = (), **facts: Any) -> Any:
     """Return a dataclass field that is an option; `facts` are further fields of `Option`."""
     flags = (flag,) if isinstance(flag, str) else flag
-    return dataclasses.field(default=default, metadata={"option": Option(help, flags, **facts)})
+    metadata = {"option": Option(help, flags, default=default, **facts)}
+    if default == {}:
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def declared_options(settings: type[Settings]) -> dict[str, Option]:
@@ -120,10 +123,9 @@ _declared: dict[type[Settings], dict[str, Option]] = {}
 def _list_options(settings: type[Settings]) -> dict[str, Option]:
     hints = get_type_hints(settings)
     return {
-        field.name: dataclasses.replace(
-            field.metadata["option"], name=field.name, kind=hints[field.name], default=field.default
-        )
+        field.name: dataclasses.replace(field.metadata["option"], name=field.name, kind=hints[field.name])
         for field in dataclasses.fields(settings)
+        if "option" in field.metadata
     }
 
 
@@ -197,7 +199,8 @@ def _complaint(declared: Option, value: Any) -> str:
 def unused(*names: str, when: Callable[[Any], bool], reason: str) -> Rule:
     """Return a rule: none of these options may be given `when` it would have no effect.
 
-    reason: the rest of the sentence; other options stand in braces, for example "needs a page: add {page} FOLDER."
+    reason: the rest of the sentence; other options stand in braces, for example "needs a page: add {page} FOLDER.", a
+    switch that is off with no_ before its name.
     """
 
     def rule(settings: Settings) -> None:
@@ -207,6 +210,7 @@ def unused(*names: str, when: Callable[[Any], bool], reason: str) -> Rule:
                 name: other.spell(True if without_none(other.kind) is bool else None)
                 for name, other in declared.items()
             }
+            spelled |= {f"no_{name}": other.spell(False) for name, other in declared.items()}
             for name in names:
                 if settings.is_given(name):
                     raise OptionError(f"{declared[name].spell(getattr(settings, name))} {reason.format(**spelled)}")

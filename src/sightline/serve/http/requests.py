@@ -216,7 +216,7 @@ def check_request(
         raise Refusal(
             422, "The server explains one class per request. Send one request per label listed in /api/models."
         )
-    for name in request.options or {}:
+    for name in request.options:
         if name not in chosen:
             raise Refusal(422, f"Options are given for '{_shorten(name)}', which is not one of the requested methods.")
     fields = asdict(replace(request, model=model, methods=tuple(chosen)))
@@ -224,7 +224,7 @@ def check_request(
         body = json.dumps(fields, allow_nan=False).encode()
     except ValueError:
         raise Refusal(422, "Numbers must be finite.") from None
-    check_options(request.options or {})
+    check_options(request.options)
     return body, chosen
 
 

@@ -239,7 +239,7 @@ def _target(given: Any) -> Any:
 
 def _options(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of each method; the seed applies to every method that draws random numbers."""
-    options: dict[str, dict[str, Any]] = {name: dict(values) for name, values in (request["options"] or {}).items()}
+    options: dict[str, dict[str, Any]] = {name: dict(values) for name, values in request["options"].items()}
     if request["seed"] is not None:
         for name in request["methods"]:
             if "seed" in METHODS.get(name).options:

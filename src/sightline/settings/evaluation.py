@@ -1,0 +1,207 @@
+"""Settings of capabilities that measure or compare methods over a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from sightline.errors import UsageError
+from sightline.settings.data import FolderSettings, SelectionSettings, TableFormat
+from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, TrustSettings
+from sightline.settings.options import Rule, Settings, option, unused
+from sightline.settings.values import split_assignments, split_names
+
+EvaluatedLevel = Literal["word", "token"]
+TargetChoice = Literal["predicted", "label"]
+Replacement = Literal["delete", "pad", "mask", "unk"]
+"""What happens to a removed token: it is deleted, or the pad, mask or unknown token takes its place."""
+Compat = Literal["attcat"]
+COMPARED_METHODS = ("raw_attention", "rollout", "gradient", "attcat", "alti")
+
+
+def _names_or_all(given: list[str]) -> tuple[str, ...] | str:
+    """Return the names from "a,b" and repeated options; "all" alone means all."""
+    names = split_names(given)
+    if "all" in names and len(names) > 1:
+        raise UsageError("'all' cannot be combined with other names: leave them out.")
+    return "all" if names == ("all",) else names
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Return whole numbers of at least 1 from "5,10,20"."""
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--k {text} is not a list of whole numbers from 1 up, such as 5,10,20.")
+    return tuple(dict.fromkeys(counts))
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Return shares from "0,0.1,0.5" or "0,10%,50%"."""
+    try:
+        return tuple(
+            float(part.rstrip().removesuffix("%")) / 100 if part.rstrip().endswith("%") else float(part)
+            for part in text.split(",")
+        )
+    except ValueError:
+        raise UsageError(f"--ratios {text} is not a list of shares such as 0,0.1,0.5 or 0,10%,50%.") from None
+
+
+def _strengths(text: str) -> tuple[float, ...]:
+    """Return the values of λ from "0.1,1,10"."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--strengths {text} is not a list of numbers such as 0.1,1,10.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionsSettings(Settings):
+    """Options of several methods."""
+
+    options: Mapping[str, Mapping[str, Any]] = option(
+        {},
+        flag="--option",
+        metavar="METHOD.KEY=VALUE",
+        read=split_assignments,
+        help="Option of a method; may be repeated.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSettings(OptionsSettings, FolderSettings, SelectionSettings):
+    """What evaluations and comparisons share."""
+
+    level: EvaluatedLevel = option("word", help="What is ranked and removed.")
+    target: TargetChoice = option("predicted", help="Explain the prediction, or the true label or answer.")
+    format: TableFormat = option("text", help="Format of the printed table.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(MeasuredSettings, LoadSettings):
+    """What is measured of which methods."""
+
+    methods: tuple[str, ...] | Literal["all"] | None = option(
+        None,
+        flag=("--methods", "--method"),
+        metavar="NAME,…|all",
+        read=_names_or_all,
+        help="Methods to compare; may be repeated. [default: ten, from all groups]",
+    )
+    metrics: tuple[str, ...] | Literal["all"] | None = option(
+        None,
+        flag=("--metrics", "--metric"),
+        metavar="NAME,…|all",
+        read=_names_or_all,
+        help="What to measure; may be repeated. [default: all that the data set allows]",
+    )
+    replacement: Replacement | None = option(
+        None, help="What takes the place of removed words. [default: as each metric is defined]"
+    )
+    ratios: tuple[float, ...] | None = option(
+        None,
+        metavar="0,0.1,…",
+        read=_shares,
+        help="Shares of the words that are removed. [default: as each metric is defined]",
+    )
+    mask_pads: bool = option(False, help="Exclude pad tokens that replace words from attention.")
+    random_orderings: int = option(5, low=0, metavar="N", help="Random orders of the words; their mean is the floor.")
+    reference_order: bool = option(
+        True,
+        flag="--reference-order/--no-reference-order",
+        help="Also measure the order of the words' effects when each is removed alone (a reference).",
+    )
+    compat: Compat | None = option(
+        None, help="Measure AOPC, log-odds and confidence as the published AttCAT code does."
+    )
+    reference: str | None = option(None, metavar="NAME", help="Method that agreement metrics compare the others with.")
+    k: tuple[int, ...] | None = option(
+        None, metavar="5,20,…", read=_counts, help="Values of k for precision, recall and count at k. [default: 20]"
+    )
+    budget: int | None = option(None, low=1, metavar="N", help="Most model calls per document.")
+    sanity: bool = option(False, help="Also run sanity tests with random weights and with planted words (slow).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(MeasuredSettings, TrustSettings):
+    """Which explanations are compared."""
+
+    models: tuple[str, ...] | None = option(
+        None, flag="--model", metavar="PATH", help=f"{MODEL}; may be repeated. {BUILT_IN}"
+    )
+    methods: tuple[str, ...] = option(
+        COMPARED_METHODS,
+        flag=("--methods", "--method"),
+        metavar="NAME,…",
+        read=split_names,
+        help=f"Methods to compare; may be repeated. [default: {', '.join(COMPARED_METHODS)}]",
+    )
+    metrics: tuple[str, ...] = option(
+        ("spearman",),
+        flag=("--metrics", "--metric"),
+        metavar="NAME,…",
+        read=split_names,
+        help="Agreement metrics; may be repeated. [default: spearman]",
+    )
+    layers: bool = option(False, help="Compare the layers of each method, with --reference if it is given.")
+    reference: str | None = option(None, metavar="NAME", help="Compare with this method only, for example occlusion.")
+    magnitude: bool = option(False, help="Compare magnitudes: for signed scores beside unsigned ones.")
+    special: bool = option(False, help="Compare special tokens too ([CLS], [SEP]), with --level token.")
+    all_documents: bool = option(
+        False, help="Compare models also on documents for which they predict different classes."
+    )
+    level: EvaluatedLevel = option("word", help="What is compared.")
+    format: TableFormat = option("text", help="Form of what is printed.")
+    output: Path | None = option(
+        None, flag=("--output", "-o"), metavar="FOLDER", help="Write tables and pictures here, with a page."
+    )
+
+    @property
+    def several(self) -> bool:
+        """Whether models are compared with each other."""
+        return len(self.models or ()) > 1
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        unused(
+            "layers",
+            "reference",
+            when=lambda settings: settings.several,
+            reason="is not for several models, which are compared with each other: leave out {layers} and {reference}.",
+        ),
+        unused(
+            "all_documents",
+            when=lambda settings: not settings.several,
+            reason="applies to several models: give {models} at least twice.",
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdversarySettings(SelectionSettings):
+    """Which other attention weights are looked for."""
+
+    model: str = option(metavar="PATH", help="Folder of a model with a single attention.")
+    tests: tuple[str, ...] | None = option(
+        None,
+        flag=("--tests", "--test"),
+        metavar="NAME,…",
+        read=split_names,
+        help="uniform, permuted, frozen, unfrozen; may be repeated. [default: the first three]",
+    )
+    strengths: tuple[float, ...] | None = option(
+        None,
+        metavar="X,…",
+        read=_strengths,
+        help="Values of λ of frozen and unfrozen: how much distance of the weights counts. [default: 0.1,1]",
+    )
+    output: Path | None = option(
+        None,
+        flag=("--output", "-o"),
+        metavar="FILE",
+        help="Write a page with the documents under both weights.",
+    )
+    allow_pickle: bool = option(False, help=PICKLE)
