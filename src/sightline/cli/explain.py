@@ -123,7 +123,7 @@ def explain(settings: ExplainCommand) -> None:
         options = method_options(settings.options, methods, settings.seed)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(settings.model, **settings.keywords(load))
+        loaded = load(settings.model, **settings.keywords(load, without=("output",)))
         if settings.model is None and chosen == "csv":  # the other formats have a place for notices
             from sightline.view.words.sentences import DEMONSTRATION
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -173,11 +173,16 @@ class Settings:
         with through("request"):
             return cls(**record)
 
-    def keywords(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Return the settings that `function` takes, by the names of its parameters."""
+    def keywords(self, function: Callable[..., Any], *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return the settings that `function` takes, by the names of its parameters.
+
+        without: names that mean something else there.
+        """
         parameters = inspect.signature(function).parameters.values()
         named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
-        return {name: getattr(self, name) for name in declared_options(type(self)) if name in named}
+        return {
+            name: getattr(self, name) for name in declared_options(type(self)) if name in named and name not in without
+        }
 
     def is_given(self, name: str) -> bool:
         """Whether the option differs from its default."""
