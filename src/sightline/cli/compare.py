@@ -46,7 +46,7 @@ def compare(settings: CompareSettings) -> None:
         examples = read_selection(settings.data, Selection(**settings.keywords(Selection)))
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = [load(source, **settings.keywords(load)) for source in sources]
+        loaded = [load(source, **settings.keywords(load, without=("output",))) for source in sources]
         chosen = settings.keywords(run) | {
             "models": loaded if settings.several else loaded[0],
             "metrics": statistics,

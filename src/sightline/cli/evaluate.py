@@ -83,7 +83,7 @@ def evaluate(settings: EvaluateSettings) -> None:
             )
 
         progress("loading the model", 0, 0)
-        loaded = load(settings.model, **settings.keywords(load))
+        loaded = load(settings.model, **settings.keywords(load, without=("output",)))
         chosen = settings.keywords(run) | {"model": loaded, "methods": names, "limit": None}
         evaluation = run(dataset=examples, **chosen, progress=progress, **options)
         if not evaluation.documents:

@@ -121,7 +121,7 @@ def inspect(settings: InspectCommand) -> None:
             examples = read_examples(settings.data, **fields)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(settings.model, **settings.keywords(load))
+        loaded = load(settings.model, **settings.keywords(load, without=("output",)))
         document = dataset = page = None
         if texts is not None:
             encoding = loaded.encode(*texts, global_tokens=settings.global_tokens, truncate=True)
