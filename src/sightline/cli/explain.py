@@ -47,6 +47,7 @@ EVERY_CLASS = "all"
 class QuantityChoice(StrEnum):
     """Values of `--quantity`."""
 
+    log_odds = "log_odds"
     logit = "logit"
     probability = "probability"
     log_probability = "log_probability"
@@ -101,7 +102,7 @@ def explain(
     ] = None,
     quantity: Annotated[
         QuantityChoice | None,
-        typer.Option(help="The number to explain. [default: logit; probability for methods that remove words]"),
+        typer.Option(help="What is explained of the class. [default: log_odds]"),
     ] = None,
     position: Annotated[
         int | None, typer.Option(metavar="N", help="Token to explain, for models that score single tokens.")

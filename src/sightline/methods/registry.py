@@ -195,7 +195,9 @@ class Method:
         if trace.windowed and not self.reads_documents:
             quantity = options.get("quantity")
             target = trace.target if quantity is None else replace(trace.target, quantity=quantity)
-            if "probes" in self.requirements(options) and not combines_linearly(trace.encoding, target):
+            if "probes" in self.requirements(options) and not combines_linearly(
+                trace.network.task, trace.encoding, target
+            ):
                 raise UnsupportedError(
                     f"{self.title} explains documents that are read in windows only where their numbers add up: use "
                     "the quantity 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
@@ -231,7 +233,12 @@ class Method:
         if self.signed and self.class_specific and size:
             probing = "probes" in self.requirements(options)
             eps = torch.finfo(trace.network.dtype).eps if probing else np.finfo(attribution.scores.dtype).eps
-            error = float(eps) * abs(trace.value_of(quantity=options.get("quantity")))
+            quantity = options.get("quantity") or trace.target.quantity
+            # Log-odds may be a small difference of large logits, whose rounding errors they have.
+            sizes = [
+                abs(trace.value_of(quantity=q)) for q in {quantity, "logit" if quantity == "log_odds" else quantity}
+            ]
+            error = float(eps) * max(sizes)
             if self.kind == "perturbation":
                 # Neighbours with equal scores share one difference, that of their word or sentence.
                 firsts = np.flatnonzero(np.diff(attribution.scores, prepend=np.nan))

@@ -169,8 +169,8 @@ class WindowedPass(Pass):
         return weights
 
     def _is_gradient(self, direction: Tensor, leaf: Tensor, target: Target) -> bool:
-        """Whether y of the window itself has this gradient whatever the logits are: a logit or a contrast of logits."""
-        if not _is_linear(target):
+        """Whether y of the window itself has this gradient whatever the logits are."""
+        if not self.network.task.is_linear(target):
             return False
         (gradient,) = torch.autograd.grad(self.network.task.value(leaf, target), leaf)
         return torch.equal(gradient, direction)
@@ -181,15 +181,10 @@ def _with_direction(target: Target, direction: Tensor) -> Target:
     return replace(target, position=None, span=None, window=None, direction=Direction(weights))
 
 
-def _is_linear(target: Target) -> bool:
-    """Whether y is a logit or a contrast of logits."""
-    return target.quantity == "logit" or (target.quantity == "margin" and target.contrast is not None)
-
-
-def combines_linearly(encoding: Encoding, target: Target) -> bool:
+def combines_linearly(task: Task, encoding: Encoding, target: Target) -> bool:
     """Whether y of a document is the same linear function of the logits of its windows, whatever these are."""
     by_token = target.position is not None or target.span is not None
-    return _is_linear(target) and (encoding.windows is None or by_token or encoding.windows.aggregation != "max")
+    return task.is_linear(target) and (encoding.windows is None or by_token or encoding.windows.aggregation != "max")
 
 
 def window_targets(task: Task, encoding: Encoding, logits: Sequence[Tensor], target: Target) -> list[Target]:

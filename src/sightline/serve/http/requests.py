@@ -58,7 +58,7 @@ _MUST_BE = {
     "model": "the name of a model",
     "methods": f"a list of 1 to {MAX_METHODS} method names",
     "target": "a label, a class number, or a list of two of these for a contrast",
-    "quantity": "one of logit, probability, log_probability, margin",
+    "quantity": "one of log_odds, logit, probability, log_probability, margin",
     "position": "a whole number",
     "continuation": "a string or null",
     "max_new_tokens": f"a whole number from 1 to {MAX_NEW_TOKENS}",

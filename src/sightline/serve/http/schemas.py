@@ -42,9 +42,9 @@ class ExplainRequest(BaseModel):
     target: Class | Annotated[list[Class], Field(min_length=2, max_length=2)] | None = Field(
         None, description="A label or class number, or a list of two for a contrast; by default, the predicted class."
     )
-    quantity: Literal["logit", "probability", "log_probability", "margin"] | None = Field(
+    quantity: Literal["log_odds", "logit", "probability", "log_probability", "margin"] | None = Field(
         None,
-        description="The quantity to explain; by default the logit, or the probability for methods that remove words.",
+        description="What is explained of the class; by default the log-odds.",
     )
     position: StrictInt | None = Field(None, description="Position of the token to explain, for token-level models.")
     continuation: StrictStr | None = Field(
