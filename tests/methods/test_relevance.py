@@ -168,6 +168,7 @@ def test_a_contrast_is_the_difference_of_its_classes_where_rules_are_linear_in_r
 
 
 OTHER_QUANTITIES = {
+    "log-odds": ({"target": 0}, lambda z: np.append(1.0, -softmax(z[1:]))),
     "contrast": ({"target": (0, 2)}, lambda z: np.array([1.0, 0.0, -1.0])),
     "margin": ({"target": 0, "quantity": "margin"}, lambda z: np.eye(3)[0] - np.eye(3)[1 + z[1:].argmax()]),
     "probability": ({"target": 0, "quantity": "probability"}, lambda z: softmax(z)[0] * (np.eye(3)[0] - softmax(z))),

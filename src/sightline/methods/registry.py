@@ -195,12 +195,10 @@ class Method:
         if trace.windowed and not self.reads_documents:
             quantity = options.get("quantity")
             target = trace.target if quantity is None else replace(trace.target, quantity=quantity)
-            if "probes" in self.requirements(options) and not combines_linearly(
-                trace.network.task, trace.encoding, target
-            ):
+            if "probes" in self.requirements(options) and not combines_linearly(trace.encoding, target):
                 raise UnsupportedError(
                     f"{self.title} explains documents that are read in windows only where their numbers add up: use "
-                    "the quantity 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
+                    "the quantity 'log_odds' or 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
                 )
             attribution = merge_windows(
                 trace.token_count,

@@ -172,13 +172,6 @@ class Task(ABC):
             quantity = "logit"
         return self.class_value(scores, target.index, quantity) - self.class_value(scores, target.contrast, quantity)
 
-    def is_linear(self, target: Target) -> bool:
-        """Whether y is the same linear function of the logits whatever these are: a logit, or a difference of two."""
-        compete = target.span is not None or (len(self.facts.labels) > 2 and not self.facts.multi_label)
-        if target.quantity == "log_odds":
-            return target.contrast is not None or not compete
-        return target.quantity == "logit" or (target.quantity == "margin" and target.contrast is not None)
-
     def probability(self, logits: Tensor, target: Target) -> float:
         """Return the probability of the target's class, whatever quantity is explained."""
         assert target.index is not None
