@@ -29,6 +29,7 @@ def library_logits(ids) -> torch.Tensor:
 
 
 MEASURES = {
+    "log_odds": lambda logits: logits[TARGET] - torch.logsumexp(logits[[0, 2]], 0),
     "probability": lambda logits: torch.softmax(logits, -1)[TARGET],
     "logit": lambda logits: logits[TARGET],
     "log_probability": lambda logits: torch.log_softmax(logits, -1)[TARGET],
@@ -122,9 +123,10 @@ def test_deleting_is_refused_where_the_model_reads_single_tokens():
         model.explain("hello [MASK] river", "occlusion", replacement="delete")
 
 
-def test_a_quantity_is_the_method_s_own_and_named_in_the_result(model):
-    assert model.explain(TEXT, "occlusion", level="sentence").target.quantity == "probability"
-    assert model.explain(TEXT, "gradient").target.quantity == "logit"
+def test_the_quantity_is_named_in_the_result_and_may_be_the_method_s_own(model):
+    assert model.explain(TEXT, "occlusion", level="sentence").target.quantity == "log_odds"
+    own = model.explain(TEXT, methods=["occlusion", "gradient"], occlusion={"quantity": "probability"})
+    assert [explanation.target.quantity for explanation in own.values()] == ["probability", "log_odds"]
     assert model.explain(TEXT, "gradient", quantity="margin").target.quantity == "margin"
 
 
