@@ -64,7 +64,7 @@ def test_a_word_of_several_tokens_is_taken_away_as_a_whole(model):
     ids = encoding.ids.copy()
     assert encoding.tokens[6:9] == ("mill", "er", "s")
     ids[6:9] = model.tokenizer.mask_token_id
-    drop = MEASURES["probability"](library_logits(encoding.ids)) - MEASURES["probability"](library_logits(ids))
+    drop = MEASURES["log_odds"](library_logits(encoding.ids)) - MEASURES["log_odds"](library_logits(ids))
     np.testing.assert_allclose(explanation.scores[6:9], float(drop) / 3, atol=1e-12)
 
 
@@ -170,7 +170,12 @@ def test_leave_one_out_wipes_one_row_of_one_layer_s_input(family, layer, replace
         probabilities.append(float(torch.softmax(module(**inputs).logits[0].detach(), -1)[TARGET]))
     expected = probabilities[0] - np.array(probabilities[1:])
     explanation = mine.explain(
-        mine.encode(ids=ids), "leave_one_out", target=TARGET, layer=layer, replacement=replacement
+        mine.encode(ids=ids),
+        "leave_one_out",
+        target=TARGET,
+        quantity="probability",
+        layer=layer,
+        replacement=replacement,
     )
     # The library computes these families' softmax in single precision, we do not.
     np.testing.assert_allclose(explanation.scores, expected, atol=1e-6 if family in SINGLE_PRECISION else 1e-12)

@@ -8,8 +8,8 @@ for `attnlrp` with that times the logits.
 Of a quantity that raises some logits and lowers others, as log-odds do, the positive rules would cancel everything:
 they keep sums, and the sum is 0. They propagate every logit by itself, and R = Σ_c (∂y/∂z_c) R_c, with R_c the
 relevance for logit c. Of a vocabulary, the 32 logits with the largest weights are propagated one by one, the others
-together, each sign by itself (`Propagation.seeds`). R_c depends on what is positive in logit c, so that, unlike those of all other
-methods, these scores change when the same number is added to all logits.
+together, each sign by itself (`Propagation.seeds`). R_c depends on what is positive in logit c, so that, unlike those
+of all other methods, these scores change when the same number is added to all logits.
 """
 
 from __future__ import annotations
