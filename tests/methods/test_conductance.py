@@ -57,7 +57,10 @@ def test_every_layer_adds_up_to_the_change_of_the_output(family):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 7))
     pad = np.where(encoding.special, encoding.ids, model.network.token_id("pad"))
-    rise = model.trace(encoding).logits[1] - model.trace(encoding.replace_ids(pad)).logits[1]
+    rise = (
+        model.trace(encoding, quantity="logit").logits[1]
+        - model.trace(encoding.replace_ids(pad), quantity="logit").logits[1]
+    )
     np.testing.assert_allclose(explanation.layers.sum(axis=1), rise, rtol=6e-3)
     np.testing.assert_allclose(explanation.scores, explanation.layers.mean(axis=0), atol=1e-15)
 

@@ -143,7 +143,7 @@ class ExplainSettings(CheckSettings, WindowSettings):
         request_help="A label or class number, or a list of two for a contrast; by default, the predicted class.",
     )
     quantity: Quantity | None = option(
-        None, help="The number to explain. [default: logit; probability for methods that remove words]"
+        None, help="What is explained of the class. [default: log_odds]"
     )
     position: int | None = option(None, metavar="N", help="Token to explain, for models that score single tokens.")
     seed: int | None = option(None, metavar="N", help="Seed for methods that draw random numbers.")
