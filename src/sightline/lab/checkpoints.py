@@ -252,7 +252,7 @@ def remove_checkpoint(work: Path, step: int) -> None:
 
 
 def clear_way(work: Path, *kept: Path) -> None:
-    """Delete all checkpoints but some; raise UsageError if something of others is where a later one is to be written."""
+    """Delete all checkpoints but some; raise UsageError if something of others is where a later one will be written."""
     for step in _steps(work):
         folder = checkpoint_folder(work, step)
         if folder not in kept:
