@@ -104,11 +104,11 @@ def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
     assert explanation.checks["model_calls"] <= 12
     assert 0 < explanation.checks["measured_share"] < 1
     measured = HierarchyScores.from_extras(explanation.extras)
-    whole = MEASURES["probability"](library_logits(encoding.ids))
+    whole = MEASURES["log_odds"](library_logits(encoding.ids))
     for first, last, score in zip(measured.unit_first, measured.unit_last, measured.unit_score, strict=True):
         ids = encoding.ids.copy()
         ids[first : last + 1] = model.tokenizer.mask_token_id
-        assert score == pytest.approx(float(whole - MEASURES["probability"](library_logits(ids))), abs=1e-12)
+        assert score == pytest.approx(float(whole - MEASURES["log_odds"](library_logits(ids))), abs=1e-12)
     # Refined is the paragraph with the larger effect.
     paragraphs = np.flatnonzero(measured.unit_parent == 0)
     largest = paragraphs[np.abs(measured.unit_score[paragraphs]).argmax()]
