@@ -56,10 +56,7 @@ def test_scores_add_up_to_the_change_of_the_output(family):
     encoding = model.encode(ids=tiny_ids(family, 12))
     explanation = model.explain(encoding, "integrated_gradients", target=1, tolerance=5e-3, quantity="logit")
     pad = np.where(encoding.special, encoding.ids, model.network.token_id("pad"))
-    rise = (
-        model.trace(encoding, quantity="logit").logits[1]
-        - model.trace(encoding.replace_ids(pad), quantity="logit").logits[1]
-    )
+    rise = model.trace(encoding).logits[1] - model.trace(encoding.replace_ids(pad)).logits[1]
     assert explanation.checks["converged"]
     assert explanation.scores.sum() == pytest.approx(rise, rel=5e-3)
     assert not explanation.scores[encoding.special].any()  # specials are the same in the baseline
