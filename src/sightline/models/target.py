@@ -95,10 +95,14 @@ class Target:
             span=None if self.span is None else (move(self.span[0]), move(self.span[1])),
         )
 
+    @property
+    def quantity_name(self) -> str:
+        """The name of the quantity as a sentence writes it."""
+        return "log-odds" if self.quantity == "log_odds" else self.quantity.replace("_", " ")
+
     def description(self) -> str:
         """Return a phrase such as "log-odds of 'positive' against 'negative'"."""
-        name = name_quantity(self.quantity)
-        phrase = f"{name} of {'' if self.ends == 'both' else f'the {self.ends} of '}'{self.label}'"
+        phrase = f"{self.quantity_name} of {'' if self.ends == 'both' else f'the {self.ends} of '}'{self.label}'"
         if self.contrast_label is not None:
             phrase += f" {'against' if self.quantity == 'log_odds' else 'minus'} '{self.contrast_label}'"
         if self.position is not None:
@@ -153,11 +157,6 @@ class Prediction(ReadOnlyArrays):
 
     def __hash__(self) -> int:
         return hash((self.index, self.label, self.probability, self.labels))
-
-
-def name_quantity(quantity: Quantity) -> str:
-    """Return the name of a quantity as a sentence writes it."""
-    return "log-odds" if quantity == "log_odds" else quantity.replace("_", " ")
 
 
 def check_quantity(quantity: str | None) -> Quantity:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.files.foreign import printable
-from sightline.models.target import name_quantity
 from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.sections.shell import Shell, render_facts
@@ -285,7 +284,7 @@ def describe_origin(continuation: ContinuationExplanation) -> str:
 
 def describe_scores(continuation: ContinuationExplanation) -> str:
     """Return what the scores of the method are, as one sentence."""
-    quantity = name_quantity(continuation.rows[0].target.quantity)
+    quantity = continuation.rows[0].target.quantity_name
     if continuation.method in MEANINGS:
         meaning = MEANINGS[continuation.method].format(quantity=quantity)
     elif continuation.signed:
