@@ -55,10 +55,10 @@ def measure_sentences(
 
 def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
     """Return the measurements of one sentence."""
-    trace = model.trace(encoding)
+    trace = model.trace(encoding, quantity="logit")
     spread = anisotropy_by_layer(trace)
     names = dict.fromkeys([*METHODS, *REFERENCES.values()])
-    explained = model.explain(trace, methods=list(names), occlusion={"replacement": "unk"})
+    explained = model.explain(trace, methods=list(names), occlusion={"replacement": "unk", "quantity": "probability"})
     words = np.flatnonzero(~encoding.special)
     entry: dict[str, Any] = {
         "predicted": trace.prediction.index,
@@ -95,7 +95,7 @@ def explain_one(bench: Workbench, subject: Subject, example: Example) -> dict[st
     def explain() -> dict[str, Any]:
         model = subject.model
         encoding = model.encode(str(example.text), truncate=True)
-        explained = model.explain(encoding, methods=["alti", "rollout", "gradient"])
+        explained = model.explain(encoding, methods=["alti", "rollout", "gradient"], quantity="logit")
         return {
             "tokens": list(encoding.tokens),
             "matrices": relevance_matrices(model.trace(encoding), "alti"),
@@ -169,7 +169,7 @@ def measure_consistency(
 
     def compare_rows(rows: Sequence[Example]) -> Agreement:
         models = {f"{number}: {subject.name}": subject.model for number, subject in enumerate(subjects, start=1)}
-        return consistency(models, rows, methods, magnitude=True, permutations=20, seed=bench.seed)
+        return consistency(models, rows, methods, magnitude=True, quantity="logit", permutations=20, seed=bench.seed)
 
     identity = {"models": [subject.identity for subject in subjects], "methods": methods}
     return measure_agreement(bench, f"consistency-{name}", identity, examples, compare_rows, "models")

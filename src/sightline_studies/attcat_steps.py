@@ -34,7 +34,9 @@ def measure_methods(
     own (`confidence_published`) and are measured together.
     """
     metrics = FAITHFULNESS if published else (*FAITHFULNESS, *CONFIDENCE)
-    options: dict[str, Any] = {"compat": "attcat", "target": "label"} if published else {}
+    options: dict[str, Any] = {"quantity": "logit"}
+    if published:
+        options |= {"compat": "attcat", "target": "label"}
 
     def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:
         done = evaluate(
@@ -82,7 +84,9 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
                 continue
             choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
             target = choose_target(model, example, encoding, choice, {})
-            explanations = model.explain(encoding, methods=METHODS, target=target, random={"seed": bench.seed})
+            explanations = model.explain(
+                encoding, methods=METHODS, target=target, quantity="logit", random={"seed": bench.seed}
+            )
             for name, explanation in explanations.items():
                 scores = explanation.scores
                 for k in TOP:
@@ -101,7 +105,7 @@ def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[
 
     def explain() -> dict[str, Any]:
         methods = [name for name in METHODS if name != "random"]
-        explained = subject.model.explain(encode_example(subject.model, example), methods=methods)
+        explained = subject.model.explain(encode_example(subject.model, example), methods=methods, quantity="logit")
         explanation = explained[OWN]
         return {
             "texts": {name: to_record(scores) for name, scores in explained.items()},

@@ -30,7 +30,7 @@ from sightline_studies.workbench import Subject, Workbench
 
 VIEWS = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
 REFERENCES: dict[str, dict[str, dict[str, Any]]] = {
-    "blank_out": {"occlusion": {"replacement": "unk"}},
+    "blank_out": {"occlusion": {"replacement": "unk", "quantity": "probability"}},
     "gradient": {"gradient": {}},
 }
 """Reference -> method -> its options."""
@@ -62,6 +62,7 @@ def measure_layers(
             magnitude=True,
             permutations=1,
             seed=bench.seed,
+            quantity="logit",
             **chosen,
         )
 

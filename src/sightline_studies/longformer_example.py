@@ -59,7 +59,7 @@ def measure_example(bench: Workbench, subject: Subject, example: Example) -> Exa
 
     def measure() -> dict[str, Any]:
         model = subject.model
-        trace = model.trace(shorten(model, example, bench.number("tokens")))
+        trace = model.trace(shorten(model, example, bench.number("tokens")), quantity="logit")
         options: dict[str, Any] = {METHOD: {"steps": bench.number("steps")}}
         explanations = model.explain(trace, methods=[METHOD, RECEIVED], **options)
         counts = relation_counts(trace, PARTNERS, MASK)

@@ -208,8 +208,10 @@ def measure_inside(
         model = subject.model
         for example in part:
             encoding = shorten(model, example, bench.number("tokens"))
-            by_class = model.explain(encoding, method=METHOD, target="all", steps=bench.number("steps"))
-            trace = model.trace(encoding)
+            by_class = model.explain(
+                encoding, method=METHOD, target="all", quantity="logit", steps=bench.number("steps")
+            )
+            trace = model.trace(encoding, quantity="logit")
             yield {
                 "similarity": _compare(bench, trace, by_class[trace.prediction.label], weights),
                 "classes": list(by_class),
@@ -230,7 +232,7 @@ def measure_control(
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         model = subject.model
         for example in part:
-            trace = model.trace(shorten(model, example, bench.number("tokens")))
+            trace = model.trace(shorten(model, example, bench.number("tokens")), quantity="logit")
             explanation = model.explain(trace, method=METHOD, steps=bench.number("steps"))
             yield {"similarity": _compare(bench, trace, explanation, weights)}
 

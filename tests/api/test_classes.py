@@ -103,8 +103,8 @@ def test_the_quantity_is_that_of_every_class(model, quantity):
 
 @pytest.mark.parametrize("aggregate", ["sum", "product"])
 def test_a_contrast_is_the_difference_of_its_classes_layer_by_layer(model, aggregate):
-    by_class = model.explain(document(model), "attcat", target="all", aggregate=aggregate)
-    contrast = model.explain(document(model), "attcat", target=("AI", "other"), aggregate=aggregate)
+    by_class = model.explain(document(model), "attcat", target="all", aggregate=aggregate, quantity="logit")
+    contrast = model.explain(document(model), "attcat", target=("AI", "other"), aggregate=aggregate, quantity="logit")
     difference = by_class["AI"].layers - by_class["other"].layers
     np.testing.assert_allclose(contrast.layers, difference, rtol=0, atol=1e-12)
     combined = difference.sum(axis=0) if aggregate == "sum" else difference.prod(axis=0)

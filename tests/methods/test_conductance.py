@@ -43,7 +43,7 @@ def captum_conductance(layer: int, steps: int) -> np.ndarray:
 
 @pytest.mark.parametrize("hidden", ["input", "output"])
 def test_every_layer_is_the_limit_of_captum_s_sums(hidden):
-    layers = conductance(embeddings="word", hidden=hidden, steps=64).layers
+    layers = conductance(embeddings="word", hidden=hidden, steps=64, quantity="logit").layers
     for layer, scores in enumerate(layers):
         coarse, fine = (captum_conductance(layer - (hidden == "input"), steps) for steps in (400, 800))
         np.testing.assert_allclose(scores, 2 * fine - coarse, atol=2e-5)
@@ -52,7 +52,7 @@ def test_every_layer_is_the_limit_of_captum_s_sums(hidden):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_layer_adds_up_to_the_change_of_the_output(family):
-    explanation = conductance(family, n=7, tolerance=5e-3, max_evaluations=513)
+    explanation = conductance(family, n=7, tolerance=5e-3, max_evaluations=513, quantity="logit")
     assert explanation.checks["converged"]
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 7))

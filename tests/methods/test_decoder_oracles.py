@@ -34,7 +34,7 @@ def captum_rows(family, attribution_class, **options):
 @pytest.mark.parametrize("family", DECODERS)
 def test_input_times_gradient_is_captum_s(family):
     model = tiny_model(family, auto=AutoModelForCausalLM)
-    result = model.explain(model.encode(ids=PROMPT), "input_x_gradient", continuation=GENERATED)
+    result = model.explain(model.encode(ids=PROMPT), "input_x_gradient", continuation=GENERATED, quantity="logit")
     tolerance = 1e-5 if family in SINGLE_PRECISION else 1e-10
     for row, expected in zip(result.rows, captum_rows(family, LayerGradientXActivation), strict=True):
         np.testing.assert_allclose(row.scores, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
@@ -44,7 +44,12 @@ def test_input_times_gradient_is_captum_s(family):
 def test_integrated_gradients_are_captum_s(family):
     model = tiny_model(family, auto=AutoModelForCausalLM)
     result = model.explain(
-        model.encode(ids=PROMPT), "integrated_gradients", continuation=GENERATED, embeddings="word", steps=STEPS
+        model.encode(ids=PROMPT),
+        "integrated_gradients",
+        continuation=GENERATED,
+        embeddings="word",
+        steps=STEPS,
+        quantity="logit",
     )
     tolerance = 1e-4 if family in SINGLE_PRECISION else 1e-7  # captum weighs its steps in single precision
     expected_rows = captum_rows(family, LayerIntegratedGradients, n_steps=STEPS, method="gausslegendre")

@@ -165,7 +165,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(family, 
     model = double_precision_model(family)
     module = model.network.module
     ids = tiny_ids(family, 9)
-    trace = model.trace(model.encode(ids=ids), 1)
+    trace = model.trace(model.encode(ids=ids), 1, quantity="logit")
     trace.require("attention_relevance")
     relevance = propagate(trace, RULES[rules], whole_attention=True)
 

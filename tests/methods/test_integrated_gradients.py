@@ -54,7 +54,7 @@ def test_fixed_steps_equal_captum(embeddings, steps):
 def test_scores_add_up_to_the_change_of_the_output(family):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 12))
-    explanation = model.explain(encoding, "integrated_gradients", target=1, tolerance=5e-3)
+    explanation = model.explain(encoding, "integrated_gradients", target=1, tolerance=5e-3, quantity="logit")
     pad = np.where(encoding.special, encoding.ids, model.network.token_id("pad"))
     rise = model.trace(encoding).logits[1] - model.trace(encoding.replace_ids(pad)).logits[1]
     assert explanation.checks["converged"]
@@ -136,7 +136,7 @@ def test_separate_embeddings_equal_captum_on_the_three_tables():
         [tables.word_embeddings, tables.position_embeddings, tables.token_type_embeddings],
     )
     expected = method.attribute((ids, positions, types), baselines=at_start, target=1, n_steps=7)
-    explanation = separate(tiny_model(), steps=7)
+    explanation = separate(tiny_model(), steps=7, quantity="logit")
     assert list(explanation.extras) == ["word", "position", "type"]
     for part, theirs in zip(explanation.extras.values(), expected, strict=True):
         # Captum's step sizes are in single precision.
@@ -151,7 +151,9 @@ def test_separate_embeddings_equal_captum_on_the_three_tables():
 def test_families_give_the_embeddings_they_have_and_these_add_up(family, parts):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 8))
-    explanation = model.explain(encoding, "integrated_gradients", embeddings="separate", tolerance=5e-3)
+    explanation = model.explain(
+        encoding, "integrated_gradients", embeddings="separate", tolerance=5e-3, quantity="logit"
+    )
     assert list(explanation.extras) == (parts or ["word", "position", "type"])
     assert explanation.checks["converged"]
     np.testing.assert_allclose(explanation.scores, sum(explanation.extras.values()), atol=1e-12)
@@ -172,7 +174,9 @@ def test_word_alone_and_separate_with_unmoved_tables_are_the_same():
 def test_a_baseline_of_ids_is_cut_or_padded_to_the_document(own, filled):
     model = tiny_model()
     encoding = model.encode(ids=IDS)
-    explanation = model.explain(encoding, "integrated_gradients", target=1, baseline=own, max_evaluations=513)
+    explanation = model.explain(
+        encoding, "integrated_gradients", target=1, baseline=own, max_evaluations=513, quantity="logit"
+    )
     other = model.trace(model.encode(ids=[IDS[0], *filled, IDS[-1]]))
     assert explanation.scores.sum() == pytest.approx(model.trace(encoding).logits[1] - other.logits[1], rel=0.01)
 
@@ -190,10 +194,14 @@ def test_a_baseline_text_is_read_by_the_model_s_tokenizer():
         tiny_model().explain(tiny_model().encode(ids=IDS), "integrated_gradients", baseline_text="river")
 
 
-@pytest.mark.parametrize("own", [[], [500], [-1], [0.5]])
-def test_a_baseline_that_is_not_a_list_of_ids_is_refused(own):
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [(own, "or a list of token ids between 0 and 127") for own in ([], [500], [-1])]
+    + [([0.5], r"or a list of whole numbers, not \[0.5\]")],
+)
+def test_a_baseline_that_is_not_a_list_of_ids_is_refused(own, message):
     model = tiny_model()
-    with pytest.raises(OptionError, match="or a list of token ids between 0 and 127"):
+    with pytest.raises(OptionError, match=message):
         model.explain(model.encode(ids=IDS), "integrated_gradients", baseline=own)
 
 

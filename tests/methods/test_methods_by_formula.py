@@ -12,8 +12,12 @@ from sightline.api.model import load
 from sightline.errors import OptionError
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
-TARGET = 1
+TARGET = 2
 IDS = tiny_ids("bert", 10)
+
+
+def log_odds(logits):
+    return torch.softmax(logits, -1)[TARGET].logit()
 
 
 class Library:
@@ -25,7 +29,7 @@ class Library:
         outputs = module(inputs_embeds=embedded, output_attentions=True, output_hidden_states=True)
         for tensor in (*outputs.attentions, *outputs.hidden_states):
             tensor.retain_grad()
-        outputs.logits[0, TARGET].backward()
+        log_odds(outputs.logits[0]).backward()
         self.module = module
         self.e, self.de = embedded[0].detach().numpy(), embedded.grad[0].numpy()
         self.A = torch.stack([a[0] for a in outputs.attentions]).detach().numpy()  # (L, H, n, n)
@@ -34,8 +38,8 @@ class Library:
         self.dx = torch.stack([x.grad[0] for x in outputs.hidden_states]).numpy()
         self.L, self.H, self.n, _ = self.A.shape
 
-    def probability(self, ids):
-        return torch.softmax(self.module(torch.tensor([ids])).logits[0].detach(), -1)[TARGET].item()
+    def value(self, ids):
+        return log_odds(self.module(torch.tensor([ids])).logits[0]).item()
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +141,7 @@ def test_attention_gradient_methods(lib):
     np.testing.assert_allclose(scores("attgrads"), (lib.A * np.clip(lib.dA, 0, None)).mean((0, 1, 2)), atol=1e-12)
     weights = lib.dA[-1].mean((1, 2))
     gradcam = np.clip((weights[:, None] * lib.A[-1, :, 0]).mean(0), 0, None)
+    assert gradcam.any()
     np.testing.assert_allclose(scores("attention_gradcam"), gradcam, atol=1e-12)
 
 
@@ -166,11 +171,11 @@ def test_with_outputs_the_last_term_vanishes_for_every_token_but_the_readout():
 
 
 @pytest.mark.parametrize("replacement", ["pad", "delete"])
-def test_occlusion_is_the_drop_of_the_probability(lib, replacement):
+def test_occlusion_is_the_drop_of_the_log_odds(lib, replacement):
     expected = np.zeros(lib.n)
     for i in range(1, lib.n - 1):
         ids = [*IDS[:i], *([] if replacement == "delete" else [0]), *IDS[i + 1 :]]
-        expected[i] = lib.probability(IDS) - lib.probability(ids)
+        expected[i] = lib.value(IDS) - lib.value(ids)
     np.testing.assert_allclose(scores("occlusion", replacement=replacement), expected, atol=1e-12)
 
 

@@ -218,7 +218,7 @@ def test_a_short_document_gets_exact_values_of_the_model(model):
             ids[: len(mask)][mask] = mask_id
             rows.append(ids)
         logits = module(torch.tensor(np.array(rows))).logits.detach()
-        return torch.softmax(logits, -1)[:, 1].numpy()
+        return torch.softmax(logits, -1)[:, 1].logit().numpy()
 
     def nest(node):
         return [nest(child) for child in tree.children[node]] or node

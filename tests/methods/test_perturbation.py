@@ -29,6 +29,7 @@ def library_logits(ids) -> torch.Tensor:
 
 
 MEASURES = {
+    "log_odds": lambda logits: logits[TARGET] - torch.logsumexp(logits[[0, 2]], 0),
     "probability": lambda logits: torch.softmax(logits, -1)[TARGET],
     "logit": lambda logits: logits[TARGET],
     "log_probability": lambda logits: torch.log_softmax(logits, -1)[TARGET],
@@ -81,7 +82,7 @@ def test_a_word_of_several_tokens_is_taken_away_as_a_whole(model):
     ids = encoding.ids.copy()
     assert encoding.tokens[6:9] == ("mill", "er", "s")
     ids[6:9] = model.tokenizer.mask_token_id
-    drop = MEASURES["probability"](library_logits(encoding.ids)) - MEASURES["probability"](library_logits(ids))
+    drop = MEASURES["log_odds"](library_logits(encoding.ids)) - MEASURES["log_odds"](library_logits(ids))
     np.testing.assert_allclose(explanation.scores[6:9], float(drop) / 3, atol=1e-12)
 
 
@@ -103,11 +104,11 @@ def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
     assert explanation.checks["model_calls"] <= 12
     assert 0 < explanation.checks["measured_share"] < 1
     measured = HierarchyScores.from_extras(explanation.extras)
-    whole = MEASURES["probability"](library_logits(encoding.ids))
+    whole = MEASURES["log_odds"](library_logits(encoding.ids))
     for first, last, score in zip(measured.unit_first, measured.unit_last, measured.unit_score, strict=True):
         ids = encoding.ids.copy()
         ids[first : last + 1] = model.tokenizer.mask_token_id
-        assert score == pytest.approx(float(whole - MEASURES["probability"](library_logits(ids))), abs=1e-12)
+        assert score == pytest.approx(float(whole - MEASURES["log_odds"](library_logits(ids))), abs=1e-12)
     # Refined is the paragraph with the larger effect.
     paragraphs = np.flatnonzero(measured.unit_parent == 0)
     largest = paragraphs[np.abs(measured.unit_score[paragraphs]).argmax()]
@@ -140,9 +141,10 @@ def test_deleting_is_refused_where_the_model_reads_single_tokens():
         model.explain("hello [MASK] river", "occlusion", replacement="delete")
 
 
-def test_a_quantity_is_the_method_s_own_and_named_in_the_result(model):
-    assert model.explain(TEXT, "occlusion", level="sentence").target.quantity == "probability"
-    assert model.explain(TEXT, "gradient").target.quantity == "logit"
+def test_the_quantity_is_named_in_the_result_and_may_be_the_method_s_own(model):
+    assert model.explain(TEXT, "occlusion", level="sentence").target.quantity == "log_odds"
+    own = model.explain(TEXT, methods=["occlusion", "gradient"], occlusion={"quantity": "probability"})
+    assert [explanation.target.quantity for explanation in own.values()] == ["probability", "log_odds"]
     assert model.explain(TEXT, "gradient", quantity="margin").target.quantity == "margin"
 
 
@@ -186,7 +188,12 @@ def test_leave_one_out_wipes_one_row_of_one_layer_s_input(family, layer, replace
         probabilities.append(float(torch.softmax(module(**inputs).logits[0].detach(), -1)[TARGET]))
     expected = probabilities[0] - np.array(probabilities[1:])
     explanation = mine.explain(
-        mine.encode(ids=ids), "leave_one_out", target=TARGET, layer=layer, replacement=replacement
+        mine.encode(ids=ids),
+        "leave_one_out",
+        target=TARGET,
+        quantity="probability",
+        layer=layer,
+        replacement=replacement,
     )
     # The library computes these families' softmax in single precision, we do not.
     np.testing.assert_allclose(explanation.scores, expected, atol=1e-6 if family in SINGLE_PRECISION else 1e-12)

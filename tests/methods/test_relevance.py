@@ -74,7 +74,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     if bias is not None:
         facts["bias"] = bias(model.network.module, tokens)
     for target in (0, 2):
-        trace = model.trace(encoding, target)
+        trace = model.trace(encoding, target, quantity="logit")
         trace.require("attention_relevance")
         relevance = propagate(trace, RULES[rules], whole_attention=True)
         expected = reference(model.network.module, trace.hidden_states[0], target, rules, **facts)
@@ -104,7 +104,7 @@ def test_the_model_says_the_same_while_rules_are_replaced(family, rules):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_positive_rules_keep_the_whole_relevance(family):
     model = tiny_model(family)
-    explanation = model.explain(model.encode(ids=tiny_ids(family)), "lrp")
+    explanation = model.explain(model.encode(ids=tiny_ids(family)), "lrp", quantity="logit")
     assert explanation.checks["relevance_given"] == 1
     assert explanation.checks["conservation_error"] < 1e-5
     # Every layer's input holds all of it.
@@ -119,8 +119,8 @@ def test_attnlrp_loses_to_softmax_alone_when_there_are_no_biases(monkeypatch):
             if name.endswith("bias"):
                 parameter.zero_()
     model = load(module)
-    trace = model.trace(model.encode(ids=tiny_ids()), 1)
-    explanation = model.explain(trace.encoding, "attnlrp", 1)
+    trace = model.trace(model.encode(ids=tiny_ids()), 1, quantity="logit")
+    explanation = model.explain(trace.encoding, "attnlrp", 1, quantity="logit")
     by_hand = reference(model.network.module, trace.hidden_states[0], 1, "attention_aware")
     assert abs(by_hand.absorbed) > 1e-3
     assert explanation.scores.sum() + by_hand.absorbed == pytest.approx(trace.value, rel=1e-9)
@@ -129,7 +129,7 @@ def test_attnlrp_loses_to_softmax_alone_when_there_are_no_biases(monkeypatch):
 
 def test_attnlrp_with_biases_says_how_much_is_missing():
     model = tiny_model("bert")
-    explanation = model.explain(model.encode(ids=tiny_ids()), "attnlrp", 0)
+    explanation = model.explain(model.encode(ids=tiny_ids()), "attnlrp", 0, quantity="logit")
     y = explanation.prediction.logits[0]
     assert explanation.checks["relevance_given"] == pytest.approx(y)
     assert explanation.checks["conservation_error"] == pytest.approx(abs(explanation.scores.sum() - y) / abs(y))
@@ -140,14 +140,14 @@ def test_attnlrp_with_biases_says_how_much_is_missing():
 def test_methods_are_what_their_formulas_say(family, rules):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 13))
-    trace = model.trace(encoding, 1)
+    trace = model.trace(encoding, 1, quantity="logit")
     trace.require("attention_relevance")
     relevance = propagate(trace, RULES[rules], whole_attention=True)
     R = np.stack([np.asarray(layer) for (layer,) in relevance.attentions])
     gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
 
     def explain(method, **options):
-        return model.explain(encoding, method, 1, rules=rules, **options).scores
+        return model.explain(encoding, method, 1, rules=rules, **options, quantity="logit").scores
 
     close(explain("partial_lrp"), np.maximum(R[-1], 0).mean(axis=0)[0])
     close(explain("partial_lrp", layer=0), np.maximum(R[0], 0).mean(axis=0)[0])
@@ -163,11 +163,14 @@ def test_methods_are_what_their_formulas_say(family, rules):
 def test_a_contrast_is_the_difference_of_its_classes_where_rules_are_linear_in_relevance():
     model = tiny_model("bert")
     encoding = model.encode(ids=tiny_ids())
-    first, second, contrast = (model.explain(encoding, "attnlrp", target) for target in (0, 1, (0, 1)))
+    first, second, contrast = (
+        model.explain(encoding, "attnlrp", target, quantity="logit") for target in (0, 1, (0, 1))
+    )
     close(contrast.scores, first.scores - second.scores)
 
 
 OTHER_QUANTITIES = {
+    "log-odds": ({"target": 0}, lambda z: np.append(1.0, -softmax(z[1:]))),
     "contrast": ({"target": (0, 2)}, lambda z: np.array([1.0, 0.0, -1.0])),
     "margin": ({"target": 0, "quantity": "margin"}, lambda z: np.eye(3)[0] - np.eye(3)[1 + z[1:].argmax()]),
     "probability": ({"target": 0, "quantity": "probability"}, lambda z: softmax(z)[0] * (np.eye(3)[0] - softmax(z))),
@@ -236,7 +239,7 @@ def test_methods_with_the_same_rules_share_one_pass():
     model = tiny_model("bert")
     network = model.network
     network.forward_passes = network.backward_passes = 0
-    model.explain(model.encode(ids=tiny_ids()), methods=["partial_lrp", "lrp", "transatt"])
+    model.explain(model.encode(ids=tiny_ids()), methods=["partial_lrp", "lrp", "transatt"], quantity="logit")
     # One forward and backward for the gradients of transatt, one of each for the relevance of all three.
     assert (network.forward_passes, network.backward_passes) == (2, 2)
 
@@ -245,7 +248,7 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
     monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
-    trace = model.trace(encoding, 0)
+    trace = model.trace(encoding, 0, quantity="logit")
     trace.require("attention_relevance")
     relevance = propagate(trace, ATTENTION_AWARE, whole_attention=True)
     by_hand = reference(
@@ -267,22 +270,22 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
 def test_other_heads_work_and_start_with_the_value_explained(family, auto, facts, options):
     model = tiny_model(family, auto=auto, **facts)
     encoding = model.encode(ids=tiny_ids(family))
-    explanations = model.explain(encoding, methods=list(METHODS), **options)
-    value = model.trace(encoding, **options).value
+    explanations = model.explain(encoding, methods=list(METHODS), **options, quantity="logit")
+    value = model.trace(encoding, **options, quantity="logit").value
     assert explanations["attnlrp"].checks["relevance_given"] == pytest.approx(value, rel=1e-6)
     assert explanations["lrp"].checks["conservation_error"] < 1e-5
 
 
 def test_mean_pooling_shares_the_readout():
     model = tiny_model("modernbert", classifier_pooling="mean")
-    explanation = model.explain(model.encode(ids=tiny_ids("modernbert")), "lrp")
+    explanation = model.explain(model.encode(ids=tiny_ids("modernbert")), "lrp", quantity="logit")
     assert explanation.checks["conservation_error"] < 1e-5
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "quick_gelu", "silu", "relu"])
 def test_an_activation_written_out_in_parts_is_passed_as_a_whole(activation):
     model = tiny_model("bert", hidden_act=activation)
-    explanation = model.explain(model.encode(ids=tiny_ids()), "lrp")
+    explanation = model.explain(model.encode(ids=tiny_ids()), "lrp", quantity="logit")
     assert explanation.checks["conservation_error"] < 1e-5
 
 
@@ -356,7 +359,7 @@ def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkey
         return differentiate(self, number, *arguments)
 
     monkeypatch.setattr(Layerwise, "differentiate", watch)
-    model.explain(model.encode(ids=tiny_ids(family)), "attnlrp", 0)
+    model.explain(model.encode(ids=tiny_ids(family)), "attnlrp", 0, quantity="logit")
     assert alive == list(reversed(range(len(model.network.layers))))
     assert not any("forward" in vars(layer) for layer in model.network.layers)
 
@@ -397,9 +400,9 @@ def test_prediction_gradients_and_relevance_share_one_run_of_the_linear_maps(met
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 13))
     with LinearMaps() as alone:
-        model.explain(encoding, "attcat", 0)
+        model.explain(encoding, "attcat", 0, quantity="logit")
     with LinearMaps() as both:
-        model.explain(encoding, method, 0)
+        model.explain(encoding, method, 0, quantity="logit")
     layer = model.network.layers[0]
     for name in ("attention.self.query", "attention.output.dense", "intermediate.dense", "output.dense"):
         weight = layer.get_submodule(name).weight
@@ -413,7 +416,7 @@ def test_a_last_layer_of_one_row_gives_the_relevance_of_one_with_all_rows(rules,
     encoding = model.encode(ids=tiny_ids("longformer", 13), global_tokens=global_tokens)
 
     def relevance():
-        trace = model.trace(encoding, target=1)
+        trace = model.trace(encoding, target=1, quantity="logit")
         trace.require("attention_relevance", "attention_gradients")
         return propagate(trace, RULES[rules])
 

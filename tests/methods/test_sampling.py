@@ -25,16 +25,16 @@ MASK = 103  # of the vocabulary that is assumed where there is no tokenizer
 SAMPLED = ("lime", "kernel_shap", "gradient_shap")
 
 
-def probability(kept) -> float:
+def log_odds(kept) -> float:
     words = (i if keep else MASK for i, keep in zip(IDS[1:-1], kept, strict=True))
     ids = torch.tensor([[IDS[0], *words, IDS[-1]]])
-    return float(torch.softmax(tiny_module()(ids).logits[0].detach(), -1)[TARGET])
+    return float(torch.softmax(tiny_module()(ids).logits[0].detach(), -1)[TARGET].logit())
 
 
 @pytest.fixture(scope="module")
 def value():
-    """The probability with every subset of the five words."""
-    return {kept: probability(kept) for kept in itertools.product((0, 1), repeat=5)}
+    """The log-odds with every subset of the five words."""
+    return {kept: log_odds(kept) for kept in itertools.product((0, 1), repeat=5)}
 
 
 def exact_shapley(value, words=5) -> np.ndarray:
@@ -155,7 +155,8 @@ def test_words_of_several_tokens_are_one_feature_and_specials_stay():
     def y(*gone):
         ids = encoding.ids.copy()
         ids[list(gone)] = model.tokenizer.mask_token_id
-        return model.trace(encoding.replace_ids(ids)).probabilities[TARGET]
+        probability = model.trace(encoding.replace_ids(ids)).probabilities[TARGET]
+        return np.log(probability / (1 - probability))
 
     second = (y() - y(2, 3, 4) + y(1) - y(1, 2, 3, 4)) / 2
     np.testing.assert_allclose(explanation.scores[2:5], second / 3, atol=1e-10)

@@ -75,7 +75,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(kind, ru
     monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
     model = double_precision_model(feed_forward_proj=kind)
     module, encoding = model.network.module, document(model)
-    trace = model.trace(encoding, TARGET, position=POSITION)
+    trace = model.trace(encoding, TARGET, position=POSITION, quantity="logit")
     trace.require("attention_relevance")
     relevance = propagate(trace, RULES[rules], whole_attention=True)
 
@@ -104,5 +104,5 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(kind, ru
 
 def test_positive_rules_keep_the_whole_relevance_and_positions_take_none_of_it():
     model = load(t5())
-    explanation = model.explain(document(model), "lrp", TARGET, position=POSITION)
+    explanation = model.explain(document(model), "lrp", TARGET, position=POSITION, quantity="logit")
     np.testing.assert_allclose(explanation.layers.sum(axis=1), 1, rtol=1e-5)

@@ -93,7 +93,7 @@ def test_every_row_sums_to_one_although_the_weights_of_the_library_do_not():
 def test_gradients_of_weights_are_those_of_finite_differences(n):
     """∂y/∂A = ⟨∂y/∂o, v⟩, and ∂y/∂o · o summed is what scaling the output of the attention changes."""
     model = tiny_model("big_bird", **FACTS)
-    trace = model.trace(model.encode(ids=tiny_ids("big_bird", n)), target=1)
+    trace = model.trace(model.encode(ids=tiny_ids("big_bird", n)), target=1, quantity="logit")
     gradients = [np.asarray(layer.dense()) for layer in trace.attention_gradients]
     module = model.network.module
     for number, layer in enumerate(module.base_model.encoder.layer):

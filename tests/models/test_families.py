@@ -36,7 +36,7 @@ def test_logits_attention_and_its_gradient_equal_the_library_s(family):
     ids = tiny_ids(family, 13)
     logits, attentions, gradients = library_pass(family, ids, target=1)
     model = tiny_model(family, **DENSE_FACTS.get(family, {}))
-    trace = model.trace(model.encode(ids=ids), target=1)
+    trace = model.trace(model.encode(ids=ids), target=1, quantity="logit")
     tolerance = exactness(family)
     np.testing.assert_allclose(trace.logits, logits, atol=tolerance)
     for layer in range(trace.layer_count):
@@ -76,7 +76,7 @@ def test_hidden_states_and_embedding_gradient_equal_the_library_s(family):
     outputs = module(inputs_embeds=embedded, attention_mask=torch.ones(1, len(ids)), output_hidden_states=True, **extra)
     outputs.logits[0, 2].backward()
     model = tiny_model(family)
-    trace = model.trace(model.encode(ids=ids), target=2)
+    trace = model.trace(model.encode(ids=ids), target=2, quantity="logit")
     tolerance = exactness(family)
     np.testing.assert_allclose(trace.embedding_gradient, embedded.grad[0].numpy(), atol=tolerance)
     last = len(outputs.hidden_states) - 1

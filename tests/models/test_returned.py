@@ -47,7 +47,9 @@ def test_every_kind_of_deberta_equals_the_library(facts):
 def test_every_kind_of_deberta_has_relevance_rules(facts):
     # One wide head: of eight products with a position, all are negative now and then, and their relevance ends there.
     model = tiny_model("deberta-v2", num_attention_heads=1, **facts)
-    explanations = model.explain(model.encode(ids=tiny_ids("deberta-v2")), methods=["lrp", "attnlrp", "transatt"])
+    explanations = model.explain(
+        model.encode(ids=tiny_ids("deberta-v2")), methods=["lrp", "attnlrp", "transatt"], quantity="logit"
+    )
     np.testing.assert_allclose(explanations["lrp"].layers.sum(axis=1), 1, rtol=1e-5)
     assert all(np.isfinite(explanation.scores).all() for explanation in explanations.values())
     assert model.default_methods == DEFAULT_METHODS

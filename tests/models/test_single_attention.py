@@ -79,7 +79,7 @@ def test_logits_and_weights_by_hand(scoring, projection):
 
 def test_the_gradient_of_the_weights_is_that_of_finite_differences(model):
     encoding = model.encode(ids=ids_of(7))
-    trace = model.trace(encoding, target=1)
+    trace = model.trace(encoding, target=1, quantity="logit")
     module = model.network.module
     with torch.no_grad():
         hidden, attended = module.model.encode(torch.tensor([encoding.ids.tolist()]), None)

@@ -44,7 +44,7 @@ def test_attention_its_gradient_and_hidden_states_equal_the_library_s(model):
     for weights in outputs.attentions:
         weights.retain_grad()
     outputs.logits[0, 3, 1].backward()
-    trace = model.trace(encoding, target=1, position=3)
+    trace = model.trace(encoding, target=1, position=3, quantity="logit")
     np.testing.assert_allclose(trace.logits, outputs.logits[0, 3].detach(), atol=EXACT)
     for layer in range(trace.layer_count):
         expected = outputs.attentions[layer]

@@ -28,7 +28,8 @@ def test_the_predicted_class_is_explained_by_default():
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()))
     assert trace.target.index == int(np.argmax(trace.logits)) == trace.prediction.index
-    assert trace.value == pytest.approx(trace.logits.max())
+    first, *others = np.sort(trace.logits)[::-1]
+    assert trace.value == pytest.approx(first - np.log(np.exp(others).sum()))
     np.testing.assert_allclose(trace.probabilities, np.exp(trace.logits) / np.exp(trace.logits).sum())
 
 
@@ -42,13 +43,13 @@ def test_a_contrast_is_the_difference_of_two_logits():
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()), target=(2, "LABEL_0"))
     assert trace.value == pytest.approx(trace.logits[2] - trace.logits[0])
-    assert trace.target.description() == "logit of 'LABEL_2' minus 'LABEL_0'"
+    assert trace.target.description() == "log-odds of 'LABEL_2' against 'LABEL_0'"
 
 
 def test_the_gradient_of_a_contrast_is_the_difference_of_gradients():
     model = tiny_model()
     encoding = model.encode(ids=tiny_ids())
-    first, second, both = (model.trace(encoding, target=t).embedding_gradient for t in (2, 0, (2, 0)))
+    first, second, both = (model.trace(encoding, target=t, quantity="logit").embedding_gradient for t in (2, 0, (2, 0)))
     np.testing.assert_allclose(both, first - second, atol=1e-12)
 
 
@@ -186,7 +187,7 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
     module = tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2, vocab_size=max(128, len(tokenizer)))
     model = load(module, tokenizer=tokenizer)
     encoding = model.encode("who sat?", "the cat sat on the mat")
-    trace = model.trace(encoding)
+    trace = model.trace(encoding, quantity="logit")
     first, last = trace.target.span
     assert first <= last
     assert encoding.segments[first] == encoding.segments[last] == 1
@@ -199,9 +200,9 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
     best = max(start[i] + end[j] for i in places for j in places if i <= j)
     assert trace.value == pytest.approx(best)
     with pytest.raises(TargetError, match="before it begins"):
-        model.explain(encoding, target=(5, 4))
+        model.explain(encoding, target=(5, 4), quantity="logit")
     with pytest.raises(TargetError, match="pair of token numbers"):
-        model.explain(encoding, target=("cat", "mat"))
+        model.explain(encoding, target=("cat", "mat"), quantity="logit")
 
 
 def test_a_head_with_three_outputs_answers_no_questions():
@@ -379,21 +380,21 @@ def scores_of(answerer, encoding):
 
 def test_the_gold_answer_is_found_where_it_scores_best(answerer, question):
     start, end = scores_of(answerer, question)
-    trace = answerer.trace(question, "mill")
+    trace = answerer.trace(question, "mill", quantity="logit")
     places = [i for i in range(len(question)) if question.tokens[i] == "mill" and question.segments[i] == 1]
     assert len(places) == 2
     best = max(places, key=lambda i: start[i] + end[i])
     assert trace.target.span == (best, best)
     assert trace.target.label == "mill"
     assert trace.value == pytest.approx(start[best] + end[best])
-    longer = answerer.trace(question, "the old mill").target
+    longer = answerer.trace(question, "the old mill", quantity="logit").target
     assert question.tokens[longer.span[0]] == "the"
     assert longer.label == "the old mill"
 
 
 @pytest.mark.parametrize(("target", "side"), [((9, None), 0), ((None, 9), 1), (("9", None), 0), ("9:", 0), (":9", 1)])
 def test_one_end_of_an_answer_is_explained_alone(answerer, question, target, side):
-    trace = answerer.trace(question, target)
+    trace = answerer.trace(question, target, quantity="logit")
     assert trace.value == pytest.approx(scores_of(answerer, question)[side][9])
     assert np.flatnonzero(trace.readout).tolist() == [9]
     assert trace.target.read_positions == (9,)
@@ -416,7 +417,7 @@ def test_both_ends_of_the_best_answer_add_up(answerer, question):
 
 def test_no_answer_reads_the_first_token(answerer, question):
     start, end = scores_of(answerer, question)
-    trace = answerer.trace(question, "no answer")
+    trace = answerer.trace(question, "no answer", quantity="logit")
     assert trace.value == pytest.approx(start[0] + end[0])
     assert trace.prediction.labels[1] == "no answer"
     assert trace.prediction.logits[1] == pytest.approx(start[0] + end[0])

@@ -56,7 +56,7 @@ def test_logits_and_embedding_gradient_equal_the_library_s(model):
     embedded = model.network.module.get_input_embeddings()(torch.from_numpy(encoding.ids)[None]).requires_grad_()
     logits = library_logits(model, encoding, inputs_embeds=embedded)
     (expected,) = torch.autograd.grad(logits[1], embedded)
-    trace = model.trace(encoding, target=1)
+    trace = model.trace(encoding, target=1, quantity="logit")
     np.testing.assert_allclose(trace.logits, logits.detach().numpy(), atol=1e-10)
     np.testing.assert_allclose(trace.embedding_gradient, expected[0].numpy(), atol=1e-10)
 
@@ -70,7 +70,12 @@ def test_integrated_gradients_equal_captum_s(model):
     engine = IntegratedGradients(lambda points: model.network.module(inputs_embeds=points).logits[:, 1])
     expected = engine.attribute(end, start, n_steps=20, internal_batch_size=1).sum(-1)[0].numpy()
     scores = model.explain(
-        encoding, "integrated_gradients", target=1, steps=20, baseline=[7] * int((~encoding.special).sum())
+        encoding,
+        "integrated_gradients",
+        target=1,
+        steps=20,
+        baseline=[7] * int((~encoding.special).sum()),
+        quantity="logit",
     ).scores
     np.testing.assert_allclose(scores, expected, atol=1e-8)
 

@@ -230,7 +230,7 @@ def test_the_document_that_tells_the_rules_apart_does_so(model):
 @pytest.mark.parametrize("name", LINEAR)
 def test_merged_scores_are_the_weighted_sum_over_windows(model, name, aggregation):
     encoding = long_encoding(model, seed=THREE_DECIDE, aggregation=aggregation)
-    explanation = model.explain(encoding, name, target=1)
+    explanation = model.explain(encoding, name, target=1, quantity="logit")
     parts = windows_of(encoding)
     count = len(parts)
     largest = int(logits_by_hand(model, encoding)[:, 1].argmax())
@@ -238,7 +238,7 @@ def test_merged_scores_are_the_weighted_sum_over_windows(model, name, aggregatio
     expected, held = np.zeros(LENGTH), np.zeros(LENGTH)
     layers = None
     for share, (window, positions) in zip(shares, parts, strict=True):
-        alone = model.explain(window, name, target=1)
+        alone = model.explain(window, name, target=1, quantity="logit")
         expected[positions] += share * alone.scores
         held[positions] += 1
         if alone.layers is not None:
@@ -266,6 +266,7 @@ def embeddings_function(model, encoding, value):
 
 
 NUMBERS = {
+    "log_odds": lambda z: z[1] - torch.cat([z[:1], z[2:]]).logsumexp(0),
     "logit": lambda z: z[1],
     "probability": lambda z: z.softmax(0)[1],
     "log_probability": lambda z: z.log_softmax(0)[1],
@@ -297,7 +298,7 @@ def test_a_contrast_may_come_from_two_windows(model, aggregation):
 
 def test_integrated_gradients_add_up_over_the_document(model):
     encoding = long_encoding(model)
-    explanation = model.explain(encoding, "integrated_gradients", target=1)
+    explanation = model.explain(encoding, "integrated_gradients", target=1, quantity="logit")
     ids = np.where(encoding.special, encoding.ids, model.network.token_ids["pad"])
     whole, nothing = model.network.run_many([encoding, encoding.replace_ids(ids)])
     assert explanation.scores.sum() == pytest.approx(float(whole[1] - nothing[1]), rel=0.02)
@@ -337,7 +338,7 @@ def test_integrated_gradients_follow_the_document_along_the_path(model, quantity
 @pytest.mark.parametrize("method", LINEAR_ONLY)
 @pytest.mark.parametrize(("quantity", "aggregation"), [("probability", "mean"), ("logit", "max"), ("margin", "mean")])
 def test_path_methods_that_would_linearise_the_document_are_refused(model, method, quantity, aggregation):
-    with pytest.raises(UnsupportedError, match="use the quantity 'logit'"):
+    with pytest.raises(UnsupportedError, match="use the quantity 'log_odds' or 'logit'"):
         model.explain(long_encoding(model, 150, aggregation=aggregation), method, quantity=quantity)
 
 
@@ -389,7 +390,8 @@ def test_every_method_explains_a_long_document(model, method, aggregation):
     assert explanation.scores.shape == (150,)
     np.testing.assert_array_equal(explanation.scores, again.scores)
     assert explanation.extras["window_spans"].shape == (len(encoding.windows), 2)
-    assert explanation.extras["window_shares"].sum() == pytest.approx(1.0)
+    shares = explanation.extras["window_shares"].sum()  # by "max", competing classes may come from several windows
+    assert shares == pytest.approx(1.0) if aggregation != "max" else shares >= 1.0
 
 
 def test_many_batches_of_windows_equal_one(model, monkeypatch):
@@ -520,22 +522,22 @@ def test_the_best_answer_over_windows_is_found(answerer, long_context):
             for last in context[(context >= first) & (context < first + 30)]:
                 if scores[first, 0] + scores[last, 1] > best[0]:
                     best = scores[first, 0] + scores[last, 1], (positions[first], positions[last])
-    trace = answerer.trace(long_context)
+    trace = answerer.trace(long_context, quantity="logit")
     assert trace.target.span == best[1]
     assert trace.value == pytest.approx(best[0])
     assert trace.prediction.logits[0] == pytest.approx(best[0])
     nothing = min(float(answerer.network.run([w])[0][0].sum()) for w, _ in windows_of(long_context))
     assert trace.prediction.labels[1] == "no answer"
     assert trace.prediction.logits[1] == pytest.approx(nothing)
-    assert answerer.trace(long_context, "no answer").value == pytest.approx(nothing)
+    assert answerer.trace(long_context, "no answer", quantity="logit").value == pytest.approx(nothing)
 
 
 def test_an_answer_is_explained_in_its_window(answerer, long_context):
-    explanation = answerer.explain(long_context, "attcat")
+    explanation = answerer.explain(long_context, "attcat", quantity="logit")
     target = explanation.target
     window, positions = windows_of(long_context)[target.window]
     span = tuple(int(np.searchsorted(positions, end)) for end in target.span)
-    by_hand = answerer.explain(window, "attcat", target=span)
+    by_hand = answerer.explain(window, "attcat", target=span, quantity="logit")
     expected = np.zeros(len(long_context))
     expected[positions] = by_hand.scores
     np.testing.assert_allclose(explanation.scores, expected, atol=1e-10)

@@ -27,6 +27,7 @@ from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import ChosenMethods
 from sightline.models import ALL, Network, TargetLike
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
+from sightline.models.target import check_quantity
 from sightline.models.tasks import TokenClassification
 from sightline.models.torch_context import own_torch_context
 from sightline.passes.document_windows import WindowedPass, describe_windows
@@ -110,7 +111,7 @@ class Explainer:
         return explanations
 
     def explain_entities(
-        self, trace: Trace, chosen: ChosenMethods, quantity: str, progress: Progress | None
+        self, trace: Trace, chosen: ChosenMethods, quantity: str | None, progress: Progress | None
     ) -> dict[str, Any]:
         """Return method -> entity -> explanation of a traced document: one forward, one backward per entity."""
         task = self.network.task
@@ -133,7 +134,7 @@ class Explainer:
         prompt: Encoding,
         origin: Origin,
         chosen: ChosenMethods,
-        quantity: str,
+        quantity: str | None,
         progress: Progress | None,
     ) -> dict[str, ContinuationExplanation]:
         """Return method -> continuation: one forward, one backward per generated token behind the prompt."""
@@ -186,7 +187,7 @@ class Explainer:
             method=entry.name,
             scores=attribution.scores,
             encoding=encoding,
-            target=replace(trace.target, quantity=options.get("quantity", trace.target.quantity)),
+            target=replace(trace.target, quantity=options.get("quantity") or trace.target.quantity),
             prediction=trace.prediction,
             layers=attribution.layers,
             layer_kind=attribution.layer_kind,
@@ -226,8 +227,8 @@ def check_trace(
         raise OptionError("The trace was made by another model. Give one of model.trace().")
     if trace.shared.weights_state != network.weights_state:
         raise OptionError("The weights of the model have changed since the trace was made: make a new trace.")
-    traced_quantity = trace.chosen_quantity or "logit"
-    if (target, position, pair, truncate) != (None, None, None, False) or quantity not in (None, traced_quantity):
+    other_quantity = quantity is not None and quantity != check_quantity(trace.chosen_quantity)
+    if (target, position, pair, truncate) != (None, None, None, False) or other_quantity:
         raise OptionError(
             "A trace has its own document, target, quantity and position, and was read in windows or truncated: leave "
             "them out, or give them to encode() and trace()."
@@ -235,7 +236,7 @@ def check_trace(
 
 
 def _repeat_request(explanation: Explanation) -> Request:
-    return Request(explanation.target, "logit", explanation.target.position)
+    return Request(explanation.target, position=explanation.target.position)
 
 
 def provenance_of(network: Network) -> dict[str, str]:

@@ -482,8 +482,8 @@ class Model:
         text "A:B", unless that is itself a label. "all" explains every class on one shared forward pass; a class whose
         label is "all" is chosen by its number. "entities" explains every entity that a token classifier finds
         in one document.
-        quantity: "logit", "probability", "log_probability" or "margin". The default is the logit, or the probability
-        for methods that change the input.
+        quantity: what is explained of the class: "log_odds" (the default, log p/(1 − p), of two classes the difference
+        of their logits), "logit" (as in most papers), "probability", "log_probability" or "margin".
         position: the token whose output is explained, where the model predicts something for single tokens.
         pair: the second text of a pair.
         continuation: for a causal language model, the text (or token ids) that follows the document; every token of it
@@ -499,8 +499,7 @@ class Model:
         options: options of the method. With `methods`, give the options of one of them as a dictionary under its name:
         `rollout={"fusion": "max"}`.
         """
-        traced_quantity = document.chosen_quantity if isinstance(document, Trace) else None
-        chosen = choose_methods(self.network, method, methods, options, quantity or traced_quantity)
+        chosen = choose_methods(self.network, method, methods, options)
         checking = CheckSettings(
             check=check, check_budget=check_budget, check_replacement=check_replacement, artefacts=artefacts
         )
@@ -514,9 +513,7 @@ class Model:
                 )
             whole, prompt = self._encoder.encode_continuation(document, continuation, max_new_tokens)
             origin: Origin = "generated" if continuation is None else "given"
-            continued = self._explainer.explain_continuation(
-                whole, prompt, origin, chosen, quantity or "logit", progress
-            )
+            continued = self._explainer.explain_continuation(whole, prompt, origin, chosen, quantity, progress)
             return continued if methods is not None else next(iter(continued.values()))
 
         def finish(by_method: dict[str, Any]) -> Any:
@@ -531,7 +528,7 @@ class Model:
             encoding = self._encoder.encode_document(document, pair, truncate)
             if self._names_entities(target):
                 trace = self.trace(encoding)
-                return finish(self._explainer.explain_entities(trace, chosen, quantity or "logit", progress))
+                return finish(self._explainer.explain_entities(trace, chosen, quantity, progress))
             document = self.trace(encoding, **request)
         if isinstance(document, Trace):
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
@@ -667,8 +664,8 @@ class Model:
 
         def explain() -> dict[str, Any]:
             if self._names_entities(target):
-                chosen = choose_methods(self.network, None, names, options, quantity)
-                return self._explainer.explain_entities(trace, chosen, quantity or "logit", progress)
+                chosen = choose_methods(self.network, None, names, options)
+                return self._explainer.explain_entities(trace, chosen, quantity, progress)
             return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
         seen = trace if inside else None

@@ -45,7 +45,7 @@ from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
 from sightline.models.classes import Label, class_named
 from sightline.models.classes import list_names as list_classes
-from sightline.models.target import Prediction
+from sightline.models.target import Prediction, Quantity, check_quantity
 from sightline.passes.forward import Array
 from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
@@ -93,6 +93,7 @@ def compare(
     special: bool = False,
     same_prediction: bool = False,
     target: TargetChoice = "predicted",
+    quantity: Quantity = "log_odds",
     permutations: int = PERMUTATIONS,
     seed: int = 0,
     limit: int | None = None,
@@ -135,6 +136,7 @@ def compare(
         between,
         level,
         target,
+        check_quantity(quantity),
         reference,
         magnitude,
         special,
@@ -163,6 +165,7 @@ def compare(
         settings={
             "level": level,
             "target": target,
+            "quantity": quantity,
             "reference": reference,
             "magnitude": magnitude,
             "special": special,
@@ -253,6 +256,7 @@ class _Comparison:
     between: Literal["methods", "layers", "models"]
     level: Level
     target: TargetChoice
+    quantity: Quantity
     reference: str | None
     magnitude: bool
     special: bool
@@ -310,9 +314,8 @@ class _Comparison:
         names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
-            trace = model.trace(
-                encoding, choose_target(model, example, encoding, self.target, self.classes[model_name])
-            )
+            chosen = choose_target(model, example, encoding, self.target, self.classes[model_name])
+            trace = model.trace(encoding, chosen, quantity=self.quantity)
             target, predictions[model_name] = trace.target, trace.prediction
             units = (
                 units_of(encoding, "token", special=True)

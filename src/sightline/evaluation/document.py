@@ -38,6 +38,7 @@ from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
 from sightline.models import Target
 from sightline.models.classes import Label
+from sightline.models.target import Quantity
 from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
 from sightline.text import Encoding, Example
@@ -56,6 +57,7 @@ class Assignment:
     options: Mapping[str, Mapping[str, Any]]
     """Options of the methods, by method."""
     target: TargetChoice
+    quantity: Quantity
     classes: Mapping[Label, int | None]
     """The class of the model that each label of the data set means."""
     reference: str | None
@@ -93,7 +95,7 @@ def evaluate_document(
     try:
         encoding = encode_example(model, example)
         chosen = choose_target(model, example, encoding, assignment.target, assignment.classes)
-        target = model.trace(encoding, chosen).target
+        target = model.trace(encoding, chosen, quantity=assignment.quantity).target
     except Missing as reason:
         return _without(example, assignment, str(reason), "missing")
     except SightlineError as error:

@@ -23,6 +23,7 @@ from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import Compat, check_ratios
+from sightline.models.target import Quantity, check_quantity
 from sightline.passes.perturb import Replacement
 from sightline.progress import Progress
 from sightline.settings.arguments import check_count, check_one_of
@@ -41,6 +42,7 @@ def evaluate(
     *,
     level: Level = "word",
     target: TargetChoice = "predicted",
+    quantity: Quantity = "log_odds",
     replacement: Replacement | None = None,
     ratios: Sequence[float] | None = None,
     mask_pads: bool = False,
@@ -63,6 +65,7 @@ def evaluate(
     metrics: names; None or "all" for those that the data allow. The others are listed in `skipped` with the reason.
     level: what is ranked and removed; the score of a word is the sum over its tokens.
     target: explain the prediction ("predicted") or the truth ("label": the given class, or the answer of a question).
+    quantity: what is explained of the class; most papers explain the "logit". Metrics read probabilities all the same.
     replacement, ratios: what faithfulness metrics put in place of removed words, and which shares of the words they
     remove; by default each metric's own (see `sightline.metrics.faithfulness`).
     mask_pads: exclude pad tokens that replace words from attention.
@@ -108,6 +111,7 @@ def evaluate(
         metrics=applicable,
         options=check_method_options(options, [*names, *([reference] if reference is not None else [])]),
         target=target,
+        quantity=check_quantity(quantity),
         classes=label_classes(model, examples),
         reference=reference,
         settings=settings,
@@ -138,6 +142,7 @@ def evaluate(
         settings={
             **asdict(settings),
             "target": target,
+            "quantity": quantity,
             "reference": reference,
             "seed": seed,
             "options": {name: dict(method_options) for name, method_options in assignment.options.items()},

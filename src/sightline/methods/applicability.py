@@ -113,12 +113,11 @@ def choose_methods(
     method: str | None,
     methods: Sequence[str] | None,
     options: Mapping[str, Any],
-    quantity: str | None,
 ) -> ChosenMethods:
     """Return the requested methods with their resolved options, before anything runs."""
     if methods is None:
         entry = METHODS.get(method or default_methods(network)[0])
-        return {entry: _resolve_options(network, entry, options, quantity)}
+        return {entry: _resolve_options(network, entry, options)}
     if method is not None:
         raise OptionError("Give either method= or methods=, not both.")
     if isinstance(methods, str) or not methods:
@@ -129,19 +128,10 @@ def choose_methods(
                 f"With methods=, options are given by method, for example {methods[0]}={{...}}; '{name}' does not fit."
             )
     entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
-    return {entry: _resolve_options(network, entry, options.get(entry.name, {}), quantity) for entry in entries}
+    return {entry: _resolve_options(network, entry, options.get(entry.name, {})) for entry in entries}
 
 
-def _resolve_options(
-    network: Network, entry: Method, options: Mapping[str, Any], quantity: str | None
-) -> dict[str, Any]:
-    """Return a method's options, including the requested quantity if the method has that option.
-
-    A model with a single class (a regression) always has probability 1, which removing words cannot change; its
-    default quantity is the logit.
-    """
+def _resolve_options(network: Network, entry: Method, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a method that applies to the model."""
     check_applies(entry.name, network)
-    if quantity is None and len(network.task.facts.labels) == 1 and not network.task.facts.multi_label:
-        quantity = "logit"
-    defaults = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
-    return entry.resolve_options({**defaults, **options})
+    return entry.resolve_options(options)

@@ -361,7 +361,9 @@ def convergence_checks(
     """
     converged = gap <= tolerance and change <= tolerance
     if not converged:
-        advice = "raise max_evaluations" + ("" if quantity == "logit" else " or use the logit as target quantity")
+        advice = "raise max_evaluations" + (
+            "" if quantity in ("log_odds", "logit") else " or use the logit as target quantity"
+        )
         warnings.warn(
             f"The integral along the path stopped after {evaluations} evaluations with a completeness gap of {gap:.1%} "
             f"and a change of {change:.1%}; {advice}.",

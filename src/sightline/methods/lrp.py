@@ -2,11 +2,14 @@
 
 Notation: R(x^l) (n, d) the relevance of the input of layer l, R(A^l) (H, n, n) that of its attention, r the readout
 row. The rules are in `relevance/rules.py`; the model itself is not rewritten (`relevance/mode.py`). Relevance starts at
-the logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with that times the logits, that is y.
+the logits with ∂y/∂logits, fixed at the prediction: for log-odds 1 for the class c and −p_j/(1 − p_c) for the others;
+for `attnlrp` with that times the logits.
 
-Of a quantity that raises some logits and lowers others (a contrast, a probability, a margin), the positive rules would
-cancel everything: they keep sums, and the sum is 0. They propagate every logit by itself, and R = Σ_c (∂y/∂z_c) R_c,
-with R_c the relevance for logit c and the weights ∂y/∂z_c as they are for this document (`Propagation.seeds`).
+Of a quantity that raises some logits and lowers others, as log-odds do, the positive rules would cancel everything:
+they keep sums, and the sum is 0. They propagate every logit by itself, and R = Σ_c (∂y/∂z_c) R_c, with R_c the
+relevance for logit c. Of a vocabulary, the 32 logits with the largest weights are propagated one by one, the others
+together, each sign by itself (`Propagation.seeds`). R_c depends on what is positive in logit c, so that, unlike those
+of all other methods, these scores change when the same number is added to all logits.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ def propagate_by(trace: Trace, rules: RuleSet, precision: Precision, *needs: Nee
     needs={"attention_relevance"},
     signed=False,
     class_specific=True,
-    cost="two forward passes, one relevance pass, in double precision",
+    cost="two forward passes, one relevance pass per class, in double precision",
     use="Use it as a class-specific view of one layer's attention.",
     avoid="Avoid it for words that act through lower layers: relevance stops at the attention of one layer.",
     zeros_mean="no attention weight that is read has positive relevance",
@@ -102,7 +105,7 @@ def partial_lrp(
     needs={"relevance"},
     signed=True,
     class_specific=True,
-    cost="two forward passes, one relevance pass, in double precision",
+    cost="two forward passes, one relevance pass per class, in double precision",
     use="Use it to see where relevance ends, layer by layer.",
     avoid="Avoid it for ranking words: on trained models, changes as small as rounding errors reorder them (attnlrp is "
     "stable). Avoid comparing magnitudes with rules='classic': relevance grows from layer to layer.",
@@ -128,7 +131,7 @@ def lrp(
     needs={"attention_gradients", "attention_relevance"},
     signed=False,
     class_specific=True,
-    cost="one forward and backward pass, one relevance pass",
+    cost="one forward and backward pass, one relevance pass per class",
     use="Use it as the class-specific form of rollout.",
     avoid="Avoid it for finding evidence against the class: only positive products count.",
 )
@@ -164,6 +167,7 @@ def transatt(
 def attnlrp(trace: Trace, *, embeddings: Embeddings = "full") -> Attribution:
     """Relevance of every token in units of y; `layers` holds that of every layer's input.
 
+    The start Σ_c (∂y/∂z_c) z_c is y where y is linear in the logits: a logit, or the log-odds of two classes.
     Biases (also LayerNorm's) and the constant term of softmax absorb relevance, so that Σ scores is y only without
     them: conservation_error says how far it is off.
     """

@@ -241,7 +241,7 @@ BUDGET = 200
     "owen",
     title="Owen values",
     kind="perturbation",
-    summary="Signed fair shares of paragraphs, sentences and words in the target's probability; they add up.",
+    summary="Signed fair shares of paragraphs, sentences and words in the target's log-odds; they add up.",
     formula="s_u = E[v(before u, and u) − v(before u)] over orderings that keep sentences and paragraphs together",
     citation="Owen 1977; Winter 1989; Lundberg & Lee 2017",
     needs={"probes"},
@@ -257,7 +257,7 @@ def owen(
     budget: int = BUDGET,
     level: Level = "word",
     replacement: Replacement | None = None,
-    quantity: Quantity = "probability",
+    quantity: Quantity | None = None,
     branching: int = BRANCHING,
     seed: int = 0,
 ) -> Attribution:

@@ -1,6 +1,6 @@
 """Occlusion and leave-one-out: what happens to the output when a part of the document is taken away.
 
-s_i = y(x) − y(x without i), y a probability by default (Zeiler & Fergus 2014; Li et al. 2016).
+s_i = y(x) − y(x without i), y what is explained, by default log-odds (Zeiler & Fergus 2014; Li et al. 2016).
 All changed documents of one explanation run in batches of similar length. The same document is never run twice, and
 classes explained together share the runs.
 """
@@ -31,8 +31,8 @@ from sightline.text.units import Level, units_of
     "occlusion",
     title="Occlusion",
     kind="perturbation",
-    summary="Signed change in the target's probability when each token, word or sentence is masked or deleted.",
-    formula="s_i = p(x) − p(x without i)",
+    summary="Signed change in the target's log-odds when each token, word or sentence is masked or deleted.",
+    formula="s_i = y(x) − y(x without i)",
     citation="Zeiler & Fergus 2014; Li et al. 2016",
     needs={"probes"},
     signed=True,
@@ -46,7 +46,7 @@ def occlusion(
     *,
     replacement: Replacement | None = None,
     level: Level = "token",
-    quantity: Quantity = "probability",
+    quantity: Quantity | None = None,
     budget: int | None = 200,
     special: bool = False,
 ) -> Attribution:
@@ -80,7 +80,7 @@ def occlusion(
 
 
 def _occlude_best_first(
-    trace: Trace, tree: Hierarchy, replacement: Replacement, quantity: Quantity, budget: int
+    trace: Trace, tree: Hierarchy, replacement: Replacement, quantity: Quantity | None, budget: int
 ) -> Attribution:
     """Measure the children of the unit with the largest effect, again and again while the budget allows it."""
     least = 2 + len(tree.children[ROOT])
@@ -120,8 +120,8 @@ def _occlude_best_first(
     "leave_one_out",
     title="Leave-one-out",
     kind="perturbation",
-    summary="Signed change in the target's probability when one token's representation is erased in one layer.",
-    formula="s_i = p(x) − p(x^l_i ← 0)",
+    summary="Signed change in the target's log-odds when one token's representation is erased in one layer.",
+    formula="s_i = y(x) − y(x^l_i ← 0)",
     citation="Li et al. 2016; Jain & Wallace 2019",
     needs={"inputs", "probes"},
     signed=True,
@@ -136,7 +136,7 @@ def leave_one_out(
     *,
     layer: int = 0,
     replacement: Literal["zero", "mean"] = "zero",
-    quantity: Quantity = "probability",
+    quantity: Quantity | None = None,
 ) -> Attribution:
     """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others.
 

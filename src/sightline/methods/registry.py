@@ -198,7 +198,7 @@ class Method:
             if "probes" in self.requirements(options) and not combines_linearly(trace.encoding, target):
                 raise UnsupportedError(
                     f"{self.title} explains documents that are read in windows only where their numbers add up: use "
-                    "the quantity 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
+                    "the quantity 'log_odds' or 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
                 )
             attribution = merge_windows(
                 trace.token_count,
@@ -231,7 +231,12 @@ class Method:
         if self.signed and self.class_specific and size:
             probing = "probes" in self.requirements(options)
             eps = torch.finfo(trace.network.dtype).eps if probing else np.finfo(attribution.scores.dtype).eps
-            error = float(eps) * abs(trace.value_of(quantity=options.get("quantity")))
+            quantity = options.get("quantity") or trace.target.quantity
+            # Log-odds may be a small difference of large logits, whose rounding errors they have.
+            sizes = [
+                abs(trace.value_of(quantity=q)) for q in {quantity, "logit" if quantity == "log_odds" else quantity}
+            ]
+            error = float(eps) * max(sizes)
             if self.kind == "perturbation":
                 # Neighbours with equal scores share one difference, that of their word or sentence.
                 firsts = np.flatnonzero(np.diff(attribution.scores, prepend=np.nan))

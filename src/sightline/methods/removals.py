@@ -60,9 +60,12 @@ def _output_to_keep(trace: Trace) -> Callable[[Tensor, Target], Tensor]:
 
 
 def evaluate_removals(
-    trace: Trace, removals: Perturbations[Tensor], keys: Sequence[Key], quantity: Quantity
+    trace: Trace, removals: Perturbations[Tensor], keys: Sequence[Key], quantity: Quantity | None = None
 ) -> NDArray[np.float64]:
-    """Return y of every requested document, in the order of `keys`; classes explained together share the runs."""
+    """Return y of every requested document, in the order of `keys`; classes explained together share the runs.
+
+    quantity: in place of that of the target.
+    """
 
     def run() -> dict[Key, Tensor]:
         removals.run(trace.progress)
@@ -76,10 +79,12 @@ def evaluate_removals(
 class DocumentGame:
     """Evaluates coalitions on the model, each once, and counts the calls; classes explained together share them."""
 
-    def __init__(self, trace: Trace, replacement: Replacement, quantity: Quantity, budget: int | None = None) -> None:
+    def __init__(
+        self, trace: Trace, replacement: Replacement, quantity: Quantity | None = None, budget: int | None = None
+    ) -> None:
         self.trace = trace
         self.replacement: Replacement = replacement
-        self.quantity: Quantity = quantity
+        self.quantity = quantity
         self.budget = budget
         self._removals = trace.once(("document_game", replacement), lambda: request_removals(trace, [], replacement)[0])
         self._values: dict[Key, float] = {}

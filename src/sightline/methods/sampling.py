@@ -35,7 +35,7 @@ LARGEST_VALUE = 1e6
 
 
 def _evaluate(
-    trace: Trace, units: Units, masks: NDArray[np.bool_], replacement: Replacement | None, quantity: Quantity
+    trace: Trace, units: Units, masks: NDArray[np.bool_], replacement: Replacement | None, quantity: Quantity | None
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return y(z) (S,) for the samples `masks` (S, F), and checks: how the parts were removed, at how many calls."""
     replacement = replacement or default_replacement(trace.network)
@@ -66,7 +66,7 @@ def lime(
     samples: int = 200,
     level: Level = "word",
     replacement: Replacement | None = None,
-    quantity: Quantity = "probability",
+    quantity: Quantity | None = None,
     kernel_width: float = 0.25,
     ridge: float = 1.0,
     seed: int = 0,
@@ -130,7 +130,7 @@ def kernel_shap(
     samples: int = 200,
     level: Level = "word",
     replacement: Replacement | None = None,
-    quantity: Quantity = "probability",
+    quantity: Quantity | None = None,
     seed: int = 0,
 ) -> Attribution:
     """All subsets of the parts where `samples` allow, else random ones in complementary pairs.

@@ -65,7 +65,7 @@ class QuestionAnswering(Task):
         return None
 
     def resolve(
-        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str, position: int | None
+        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
     ) -> Target:
         """Return the answer requested, else the best one.
 
@@ -99,7 +99,9 @@ class QuestionAnswering(Task):
             window=window if logits.ndim == 3 else None,
         )
 
-    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+    def all_targets(
+        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
+    ) -> list[Target]:
         """Raise TargetError: spans are not classes."""
         raise TargetError(
             f"A question-answering model has no classes, so there is no target '{ALL}'; leave it out to explain the "

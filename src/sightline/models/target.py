@@ -56,7 +56,7 @@ class Target:
     """Number of the class that is subtracted, if any."""
     contrast_label: str | None = None
     """Name of the class that is subtracted, if any."""
-    quantity: Quantity = "logit"
+    quantity: Quantity = "log_odds"
     """What is explained of the class."""
     position: int | None = None
     """The token whose output is explained, where a head reads single tokens."""
@@ -95,12 +95,16 @@ class Target:
             span=None if self.span is None else (move(self.span[0]), move(self.span[1])),
         )
 
+    @property
+    def quantity_name(self) -> str:
+        """The name of the quantity as a sentence writes it."""
+        return "log-odds" if self.quantity == "log_odds" else self.quantity.replace("_", " ")
+
     def description(self) -> str:
-        """Return a phrase such as "logit of 'positive' minus 'negative'"."""
-        name = self.quantity.replace("_", " ")
-        phrase = f"{name} of {'' if self.ends == 'both' else f'the {self.ends} of '}'{self.label}'"
+        """Return a phrase such as "log-odds of 'positive' against 'negative'"."""
+        phrase = f"{self.quantity_name} of {'' if self.ends == 'both' else f'the {self.ends} of '}'{self.label}'"
         if self.contrast_label is not None:
-            phrase += f" minus '{self.contrast_label}'"
+            phrase += f" {'against' if self.quantity == 'log_odds' else 'minus'} '{self.contrast_label}'"
         if self.position is not None:
             phrase += f" at token {self.position}"
         return phrase
@@ -155,8 +159,10 @@ class Prediction(ReadOnlyArrays):
         return hash((self.index, self.label, self.probability, self.labels))
 
 
-def check_quantity(quantity: str) -> Quantity:
-    """Return `quantity` if it is one of the known ones."""
+def check_quantity(quantity: str | None) -> Quantity:
+    """Return `quantity` if it is one of the known ones; None stands for the log-odds."""
+    if quantity is None:
+        return "log_odds"
     if quantity not in get_args(Quantity):
         raise OptionError(f"There is no target quantity '{quantity}'. Choose one of: {', '.join(get_args(Quantity))}.")
     return quantity  # type: ignore[return-value]

@@ -103,15 +103,22 @@ class Task(ABC):
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         return torch.sigmoid(scores) if self.facts.multi_label else torch.softmax(scores, dim=-1)
 
+    def choose_quantity(self, quantity: str | None) -> Quantity:
+        """Return what is explained of a class: by default the log-odds; of a single output its value, the logit."""
+        chosen = check_quantity(quantity)
+        if len(self.facts.labels) > 1 or self.facts.multi_label:
+            return chosen
+        if chosen in ("probability", "log_probability"):
+            raise OptionError(f"The model has a single output, which has no {chosen}: choose the quantity 'logit'.")
+        return "logit" if chosen == "log_odds" else chosen
+
     def resolve(
-        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str, position: int | None
+        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
     ) -> Target:
-        """Turn what the user asked for into a `Target`; None means the predicted class."""
+        """Turn what the user asked for into a `Target`; None means the predicted class and its log-odds."""
         if isinstance(wanted, Target):
             return wanted
-        chosen = check_quantity(quantity)
-        if chosen in ("probability", "log_probability") and len(self.facts.labels) == 1 and not self.facts.multi_label:
-            raise OptionError(f"The model has a single output, which has no {chosen}: choose the quantity 'logit'.")
+        chosen = self.choose_quantity(quantity)
         where = self.position(logits, encoding, position)
         labels = self.facts.labels
         closed = not self.classes_are_tokens
@@ -138,7 +145,9 @@ class Task(ABC):
             position=where,
         )
 
-    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+    def all_targets(
+        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
+    ) -> list[Target]:
         """Return one target per class, in the order of the classes."""
         predicted = self.resolve(logits, encoding, None, quantity, position)
         return [replace(predicted, index=index, label=label) for index, label in enumerate(self.facts.labels)]

@@ -27,7 +27,7 @@ from sightline.errors import InputError, ModelError, OptionError, TargetError, U
 from sightline.files.foreign import quote
 from sightline.models.answers import QuestionAnswering
 from sightline.models.families import Family
-from sightline.models.target import ALL, Prediction, Target, check_quantity
+from sightline.models.target import ALL, Prediction, Target
 from sightline.models.task import Task, TaskFacts
 from sightline.settings.arguments import check_position
 from sightline.text import Aggregation, Encoding
@@ -117,13 +117,13 @@ class TokenClassification(Task):
             best[torch.tensor(encoding.special).to(best.device)] = -1.0
         return int(best.argmax())
 
-    def entities(self, logits: Tensor, encoding: Encoding, quantity: str) -> dict[str, Target]:
+    def entities(self, logits: Tensor, encoding: Encoding, quantity: str | None) -> dict[str, Target]:
         """Return one target per entity, under its words and label: the label of its first token, at that token.
 
         An entity is a run of words whose first tokens have labels other than "O" of one type ("B-PER", "I-PER": PER); a
         label that begins with "B-" begins a new one. Tokens that continue a word follow its first.
         """
-        labels, chosen = self.facts.labels, check_quantity(quantity)
+        labels, chosen = self.facts.labels, self.choose_quantity(quantity)
         predicted = logits.detach().argmax(dim=-1).tolist()
         runs: list[tuple[str, list[int]]] = []
         previous: str | None = None
@@ -201,7 +201,9 @@ class MaskedLanguageModel(Task):
             )
         return int(masks[0])
 
-    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+    def all_targets(
+        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
+    ) -> list[Target]:
         """Raise TargetError: a vocabulary is too large to explain every token of it."""
         size = len(self.facts.labels)
         word = f" (the word '{ALL}' is {self.facts.labels.index(ALL)})" if ALL in self.facts.labels else ""

@@ -169,7 +169,7 @@ class WindowedPass(Pass):
         return weights
 
     def _is_gradient(self, direction: Tensor, leaf: Tensor, target: Target) -> bool:
-        """Whether y of the window itself has this gradient whatever the logits are: a logit or a contrast of logits."""
+        """Whether y of the window itself has this gradient whatever the logits are."""
         if not _is_linear(target):
             return False
         (gradient,) = torch.autograd.grad(self.network.task.value(leaf, target), leaf)
@@ -183,13 +183,18 @@ def _with_direction(target: Target, direction: Tensor) -> Target:
 
 def _is_linear(target: Target) -> bool:
     """Whether y is a logit or a contrast of logits."""
-    return target.quantity == "logit" or (target.quantity == "margin" and target.contrast is not None)
+    is_difference = target.contrast is not None and target.quantity in ("log_odds", "margin")
+    return target.quantity == "logit" or is_difference
 
 
 def combines_linearly(encoding: Encoding, target: Target) -> bool:
-    """Whether y of a document is the same linear function of the logits of its windows, whatever these are."""
+    """Whether y of a document is a fixed linear function of the logits of its windows.
+
+    Log-odds are taken as such: with their gradient at the prediction, +1 for the class and −p_j/(1 − p_c) for others.
+    """
     by_token = target.position is not None or target.span is not None
-    return _is_linear(target) and (encoding.windows is None or by_token or encoding.windows.aggregation != "max")
+    fixed = _is_linear(target) or target.quantity == "log_odds"
+    return fixed and (encoding.windows is None or by_token or encoding.windows.aggregation != "max")
 
 
 def window_targets(task: Task, encoding: Encoding, logits: Sequence[Tensor], target: Target) -> list[Target]:

@@ -68,7 +68,7 @@ class Request:
 
     target: TargetLike = None
     quantity: str | None = None
-    """None leaves it to the methods: the logit, or the probability for those that change the input."""
+    """None stands for the log-odds."""
     position: int | None = None
 
 
@@ -262,7 +262,7 @@ class Pass:
             self.logits(document).detach(),
             self.encodings[document],
             request.target,
-            request.quantity or "logit",
+            request.quantity,
             request.position,
         )
 
@@ -289,7 +289,7 @@ class Pass:
         """
         task = self.network.task
         documents = [
-            task.all_targets(self.logits(document).detach(), encoding, request.quantity or "logit", request.position)
+            task.all_targets(self.logits(document).detach(), encoding, request.quantity, request.position)
             for document, (encoding, request) in enumerate(zip(self.encodings, self.requests, strict=True))
         ]
         rounds = list(zip(*documents, strict=True))

@@ -46,7 +46,7 @@ class PrefixPass(Pass):
     Document t is explained for the token that follows it, the generated token t.
     """
 
-    def __init__(self, network: Network, encoding: Encoding, prompt: int, quantity: str = "logit") -> None:
+    def __init__(self, network: Network, encoding: Encoding, prompt: int, quantity: str | None = None) -> None:
         if not network.family.causal:
             raise UnsupportedError("Only in a causal model is a pass over a text also one over its beginnings.")
         lengths = range(prompt, len(encoding))

@@ -105,7 +105,7 @@ class Trace:
         self._document = document
         self._target = target
         self.chosen_quantity = shared.requests[document].quantity
-        """The quantity that was asked for; None if it is left to the method."""
+        """The quantity that was asked for, if any."""
         self.progress: StepProgress | None = None
         """Called with (done, total) by methods that run the model many times."""
         self.reader: Callable[[str], Encoding] | None = None
@@ -195,7 +195,7 @@ class Trace:
     def with_target(self, target: TargetLike, quantity: str | None = None, position: int | None = None) -> Trace:
         """Return a trace of the same pass for another target (the forward is shared)."""
         chosen = quantity or self.chosen_quantity
-        resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen or "logit", position)
+        resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen, position)
         self._pass.keep_graph = True
         other = self.sibling(resolved)
         other.chosen_quantity = chosen

@@ -148,9 +148,7 @@ class ExplainSettings(CheckSettings, WindowSettings):
         "'no answer'. [default: what is predicted]",
         request_help="A label or class number, or a list of two for a contrast; by default, the predicted class.",
     )
-    quantity: Quantity | None = option(
-        None, help="The number to explain. [default: logit; probability for methods that remove words]"
-    )
+    quantity: Quantity | None = option(None, help="What is explained of the class. [default: log_odds]")
     position: int | None = option(None, metavar="N", help="Token to explain, for models that score single tokens.")
     seed: int | None = option(None, metavar="N", help="Seed for methods that draw random numbers.")
     continuation: str | None = option(

@@ -284,7 +284,7 @@ def describe_origin(continuation: ContinuationExplanation) -> str:
 
 def describe_scores(continuation: ContinuationExplanation) -> str:
     """Return what the scores of the method are, as one sentence."""
-    quantity = continuation.rows[0].target.quantity.replace("_", " ")
+    quantity = continuation.rows[0].target.quantity_name
     if continuation.method in MEANINGS:
         meaning = MEANINGS[continuation.method].format(quantity=quantity)
     elif continuation.signed:

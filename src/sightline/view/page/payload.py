@@ -284,10 +284,13 @@ def _explanation(explanation: Explanation, target: str, verdict: VerdictText) ->
 
 
 def _quantity_note(explanation: Explanation) -> str:
-    """Return what a logit is, where a probability is computed from it."""
+    """Return what log-odds or a logit have to do with the probability that people read."""
     target = explanation.target
-    is_class = target.quantity == "logit" and target.contrast_label is None and predicted_value(explanation) is None
-    return " (the score behind the probability)" if is_class else ""
+    if target.contrast_label is not None or predicted_value(explanation) is not None:
+        return ""
+    return {"log_odds": " (the logarithm of p/(1 − p))", "logit": " (the score behind the probability)"}.get(
+        target.quantity, ""
+    )
 
 
 def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:
