@@ -123,7 +123,8 @@ def explain(settings: ExplainCommand) -> None:
         options = method_options(settings.options, methods, settings.seed)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(settings.model, **settings.keywords(load))
+        # `output` is a file here; for load() it says what a function returns.
+        loaded = load(settings.model, **settings.keywords(load) | {"output": "probabilities"})
         if settings.model is None and chosen == "csv":  # the other formats have a place for notices
             from sightline.view.words.sentences import DEMONSTRATION
 
