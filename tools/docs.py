@@ -19,8 +19,8 @@ HEAD = """# Methods
 Generated from the registry by `python -m tools.docs`; `sightline methods --long` prints the same facts.
 
 Notation: n tokens, L layers, H heads; A^l the attention of layer l (row = the token that attends), Ā the mean over its
-heads; x^l the input of layer l; e the word embeddings; y the number that is explained (the logit of the predicted class
-by default); r the readout row, the token that the model's head reads; nnz the number of stored attention weights.
+heads; x^l the input of layer l; e the word embeddings; y the number that is explained (by default the log-odds of the
+predicted class); r the readout row, the token that the model's head reads; nnz the number of stored attention weights.
 
 Methods of perturbation may replace every ordinary token, also the one whose output is explained. Special tokens stay,
 and a token that the head reads is never deleted.

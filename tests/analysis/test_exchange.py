@@ -132,9 +132,11 @@ def test_words_of_several_tokens_change_places_with_as_many_tokens():
 def test_a_model_that_reacts_to_positions_is_found_out_and_its_words_are_not_flagged(rule):
     (text,) = clear_documents(rule, 300, 1, np.random.default_rng(1))
     plain, seamed = rule_model(rule, 0), rule_model(rule, 0, seam=64)
+    # Which words change places is drawn from the order of the weakest scores, which depends on the quantity.
+    asked = {"quantity": "logit", "check": True, "check_budget": 12}
     for method in ("attnlrp", "gradient"):
-        assert plain.explain(text.text, method, check=True, check_budget=12).exchange.artefacts == ()
-        flagged = seamed.explain(text.text, method, check=True, check_budget=12).exchange.artefacts
+        assert plain.explain(text.text, method, **asked).exchange.artefacts == ()
+        flagged = seamed.explain(text.text, method, **asked).exchange.artefacts
         assert flagged
         assert all(artefact.tokens[0] % 64 == 0 for artefact in flagged)
 

@@ -172,7 +172,7 @@ def test_all_classes_come_in_every_form(sightline, good_model, form):
         ]
         del blocks[len(pairs) :]
         assert [(block["method"], block["target"]) for block in blocks] == [
-            (method, f"logit of '{label}'") for method, label in pairs
+            (method, f"log-odds of '{label}'") for method, label in pairs
         ]
     elif form == "json":
         explanations = json.loads(result.stdout)["explanations"]
@@ -184,7 +184,7 @@ def test_all_classes_come_in_every_form(sightline, good_model, form):
         assert list(groups) == pairs
         assert all(a.astype(b.dtype).tobytes() == b.tobytes() for a, b in zip(groups.values(), scores, strict=True))
     else:
-        assert all(f"logit of '{label}'" in result.stdout for _, label in pairs)
+        assert all(f"log-odds of '{label}'" in result.stdout for _, label in pairs)
 
 
 def test_options_are_typed_and_go_to_the_methods_that_have_them(sightline, good_model):

@@ -168,7 +168,7 @@ def test_arrays_are_read_only_copies():
 def test_repr_says_what_matters_in_one_line():
     text = repr(explanation(encoding("hello world the old mill"), [9.0, 0.5, -0.5, 2.0, 0.0, -3.0, -9.0]))
     assert "attcat" in text
-    assert "logit of 'PL'" in text
+    assert "log-odds of 'PL'" in text
     assert "'mill' -3, 'the' +2" in text
     assert "\n" not in text
 

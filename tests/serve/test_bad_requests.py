@@ -38,7 +38,7 @@ XSS = [
         ({"text": TEXT, "target": [0, 0]}, 422, "A contrast needs two different classes"),
         ({"text": TEXT, "target": [0]}, 422, "The field 'target' must be a label"),
         ({"text": TEXT, "target": True}, 422, "The field 'target' must be a label"),
-        ({"text": TEXT, "quantity": "money"}, 422, "The field 'quantity' must be one of logit"),
+        ({"text": TEXT, "quantity": "money"}, 422, "The field 'quantity' must be one of log_odds, logit"),
         ({"text": TEXT, "options": {"rollout": {}}}, 422, "Options are given for 'rollout', which is not one of"),
         (
             {"text": TEXT, "methods": ["attcat"], "options": {"attcat": {"x": 1}}},

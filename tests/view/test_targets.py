@@ -38,7 +38,7 @@ def test_the_target_of_an_entity_names_its_word(entities):
         target, encoding = explanation.target, explanation.encoding
         word = encoding.words[encoding.word_ids[target.position]].text
         assert name.startswith(word)
-        assert describe_target(explanation) == f"logit of '{target.label}' at “{word}” (token {target.position})"
+        assert describe_target(explanation) == f"log-odds of '{target.label}' at “{word}” (token {target.position})"
 
 
 def test_the_headline_of_an_entity_names_its_word(entities):
@@ -49,7 +49,7 @@ def test_the_headline_of_an_entity_names_its_word(entities):
 
 def test_the_page_calls_entities_by_their_words(entities):
     names = [one["target"]["description"] for one in payload_of(render_page(list(entities.values())))["explanations"]]
-    assert [name.startswith("the logit of 'B-") and " at “" in name for name in names] == [True] * len(entities)
+    assert [name.startswith("the log-odds of 'B-") and " at “" in name for name in names] == [True] * len(entities)
 
 
 def test_a_model_of_one_output_gives_a_number_and_not_a_hundred_percent():

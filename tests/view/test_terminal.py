@@ -41,7 +41,7 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "“mill” speaks more strongly against it; the explanation holds up.",
         "method\tattcat",
         "predicted\tPL\t0.7311",
-        "target\tlogit of 'PL'",
+        "target\tlog-odds of 'PL'",
         "tokens\t7",
         "trust\tholds up\tThe model relies on these words; its answer may still be wrong.\t"
         "It beats 20 of 20 random orders.",

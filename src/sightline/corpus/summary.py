@@ -130,9 +130,11 @@ def _right_and_wrong(store: Store, target: object) -> SliceComparison | None:
     """
     one_class = len(explained_classes(store, store.methods[0], "correct IS NOT NULL")) > 1
     group = "prediction" if one_class else "CAST(NULL AS VARCHAR)"
+    # count_if() of no rows, those of a run without labels, may be NULL.
     counts = store.sql(
-        f"""SELECT {group} AS class, least(count_if(correct), count_if(NOT correct)) AS n FROM documents
-            WHERE correct IS NOT NULL GROUP BY ALL ORDER BY n DESC, class"""
+        f"""SELECT {group} AS class,
+                least(count(*) FILTER (WHERE correct), count(*) FILTER (WHERE NOT correct)) AS n
+            FROM documents WHERE correct IS NOT NULL GROUP BY ALL ORDER BY n DESC, class"""
     )
     if not len(counts) or counts["n"].iloc[0] < 2:
         return None
