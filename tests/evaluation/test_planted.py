@@ -206,7 +206,7 @@ def test_one_deciding_word_is_on_a_plateau_that_layer_normalisation_makes(settin
         place = document.planted[0]
         slope = (f(1 + 1e-4) - f(1 - 1e-4)) / 2e-4
         assert plain[place] == pytest.approx(slope, abs=1e-6)
-        words = setting.model.explain(document.text, method="input_x_gradient").words()
+        words = setting.model.explain(document.text, method="input_x_gradient", quantity="logit").words()
         np.testing.assert_allclose([word.score for word in words], plain, atol=1e-5)  # no defect of ours
         effect = f(1) - f(0)
         assert effect > 1.5
@@ -264,7 +264,7 @@ def test_a_model_trained_on_labels_in_random_order_knows_nothing_and_explains_ot
     texts = [document.text for document in setting.documents]
     right = np.equal(predict_classes(permuted, texts), predict_classes(setting.model, texts))
     assert right.mean() < 0.8
-    result = label_permutation(setting.model, texts[:10], ["integrated_gradients", "random"], compare_with=permuted)
+    result = label_permutation(setting.model, texts, ["integrated_gradients", "random"], compare_with=permuted)
     assert result.verdicts() == {"integrated_gradients": "changed", "random": "unchanged"}
 
 

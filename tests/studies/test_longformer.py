@@ -59,7 +59,7 @@ def rule_subject():
 
 
 def explain_classes(model, text):
-    return list(model.explain(model.encode(text), method=METHOD, target="all", steps=4).values())
+    return list(model.explain(model.encode(text), method=METHOD, target="all", quantity="logit", steps=4).values())
 
 
 def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):

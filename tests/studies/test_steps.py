@@ -98,7 +98,7 @@ def test_correlations_by_layer_are_those_of_scipy(tmp_path):
     agreement = measure_layers(bench, subject, rows, "sentences", "gradient")
     assert {pair.document for pair in agreement.pairs} == {"0"}  # two words have no ranking
     encoding = model.encode(rows[0].text)
-    trace, words = model.trace(encoding), np.flatnonzero(~encoding.special)
+    trace, words = model.trace(encoding, quantity="logit"), np.flatnonzero(~encoding.special)
     gradient = np.linalg.norm(trace.embedding_gradient, axis=1)[words]
     entry = measure_sentence(model, encoding, rows[0])
     entropies = entry["entropy"]
@@ -205,7 +205,8 @@ def test_the_true_answer_of_a_question_is_explained(tmp_path):
     inside = np.flatnonzero(
         tokens_in_characters(encoding.offsets, [(start, start + 3)], segments=encoding.segments, segment=1)
     )
-    scores = model.explain(encoding, method="attcat", target=(int(inside[0]), int(inside[-1]))).scores
+    answer = (int(inside[0]), int(inside[-1]))
+    scores = model.explain(encoding, method="attcat", target=answer, quantity="logit").scores
     scores = np.where(encoding.special, -np.inf, scores)
     hits = set(np.argsort(-scores, kind="stable")[:5]) & set(inside)
     assert entry["attcat count 5"] == len(hits)
@@ -225,7 +226,9 @@ def test_the_alti_study_measures_what_the_methods_say():
     model = tiny_model("bert")
     encoding = model.encode(ids=tiny_ids("bert", 8))
     entry = measure_mixing(model, encoding, Example(encoding))
-    alti, gradient = (model.explain(encoding, method=name).scores[1:7] for name in ("alti", "gradient"))
+    alti, gradient = (
+        model.explain(encoding, method=name, quantity="logit").scores[1:7] for name in ("alti", "gradient")
+    )
     assert entry["gradient alti"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
     trace = model.trace(encoding)
     units = trace.hidden_states[-1] / np.linalg.norm(trace.hidden_states[-1], axis=1, keepdims=True)

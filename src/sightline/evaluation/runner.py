@@ -74,8 +74,8 @@ def evaluate(
     reference_order: also measure the order of the exact effects of single words, with one model call per word.
     budget: model calls allowed per document. The reference is left out if it exceeds them; if the rest does, the
     document has no faithfulness.
-    compat: "attcat" computes AOPC, log-odds and confidence like the published program, which explains the label (so set
-    `target` as well).
+    compat: "attcat" computes AOPC, log-odds and confidence like the published program, which explains the logit of the
+    label (so set `target` and `quantity` as well).
     reference: the method that agreement metrics compare with.
     k: how many of the first words precision, recall and count at k look at, one number or several (20 by default). A
     metric can also be named with its k, as in "precision_at_5".
