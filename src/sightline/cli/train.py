@@ -25,8 +25,7 @@ def train(settings: TrainSettings) -> None:
       sightline train reviews.jsonl --model new-bilstm --projection sparsemax --out reviews-model
       sightline train contracts.csv --model my-bert --out contracts-model --resume
       sightline train names.csv --task token_classification --model my-bert --out names-model
-      sightline train papers.csv --model my-longformer --max-tokens 2048 --epochs 2 --batch 1 --accumulate 4
-        --learning-rate 2e-5 --weight-decay 0.01 --gradient-checkpointing --precision float16 --out papers-model
+      sightline train papers.csv --model my-longformer --batch 1 --accumulate 4 --precision float16 --out papers-model
       sightline train squad.jsonl --task question_answering --text context --pair question --model my-bert --out answers
     """
     with LateProgress() as progress:
