@@ -50,7 +50,7 @@ def test_text_lists_the_words_behind_every_generated_word(run):
     lines = run("--continuation", " hello world", "--method", "alti", "--top", "2").stdout.splitlines()
     assert lines[0].startswith("Given continuation, not written by the model: 2 tokens after a prompt of ")
     assert "share" in lines[1]
-    assert "logit" not in lines[1]
+    assert "log-odds" not in lines[1]
     assert "not checked" in lines[2]
     words = [line for line in lines if line.startswith("  ")]
     assert [line.split()[0] for line in words] == ["hello", "world"]
