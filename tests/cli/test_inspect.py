@@ -58,7 +58,7 @@ def test_similarity_prints_a_row_a_setting_with_a_chance_column(sightline, good_
     lines = result.stdout.splitlines()
     assert lines[0] == "Attention against rollout, all words, with chance levels"
     assert lines[1].split("  ")[0] == "layers"
-    assert lines[1].count("chance") == 4
+    assert lines[1].count("chance") == 5
     assert [re.split("  +", line)[:2] for line in lines[2:6]] == [
         ["last", "unscaled"],
         ["last", "scaled by document"],
