@@ -101,7 +101,7 @@ def test_the_gradient_through_sparse_heads_is_that_of_finite_differences():
         module = tiny_module(family, num_hidden_layers=2)
         module.config.attention_projection = "entmax15"
         model = sl.load(module)
-        trace = model.trace(model.encode(ids=tiny_ids(family, 9)), target=1)
+        trace = model.trace(model.encode(ids=tiny_ids(family, 9)), target=1, quantity="logit")
         points = torch.from_numpy(trace.embeddings)[None]
         step = 1e-6 * torch.randn(points.shape, generator=torch.Generator().manual_seed(0), dtype=points.dtype)
         up, down = (float(model.network.run([trace.encoding], given={"word": points + s})[0][1]) for s in (step, -step))
