@@ -89,7 +89,7 @@ def test_values_are_those_of_single_explanations(model, evaluation):
     assert value(evaluation, "first", "attcat", "token_f1") == pytest.approx(token_f1(scores, rationale), abs=1e-12)
     (plausible,) = records(evaluation, document="first", method="attcat", metric="token_f1")
     assert plausible.floor == pytest.approx(2 / len(scores), abs=1e-12)
-    published = [model.explain(FIRST, "attcat", target=c).scores for c in range(3)]
+    published = [model.explain(FIRST, "attcat", target=c, quantity="logit").scores for c in range(3)]
     assert value(evaluation, "first", "attcat", "confidence_published") == pytest.approx(
         confidence_published(published, explanation.target.index), abs=1e-12
     )
@@ -172,7 +172,7 @@ def test_agreement_is_shown_beside_what_shuffled_scores_give(model):
 
 
 def test_confidence_compares_the_explanations_of_all_classes(model, evaluation):
-    rows = np.stack([words(model.explain(FIRST, "attcat", target=c)) for c in range(3)])
+    rows = np.stack([words(model.explain(FIRST, "attcat", target=c, quantity="logit")) for c in range(3)])
     target = model.explain(FIRST, "attcat").target.index
     assert value(evaluation, "first", "attcat", "confidence") == pytest.approx(confidence(rows, target), abs=1e-12)
     assert value(evaluation, "first", "rollout", "confidence") == 1.0

@@ -418,7 +418,7 @@ def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colour
     choose(page, "range", "all classes and layers")
     assert page.locator(".text .for-8").count() == 0
     choose(page, "target", "“PL”")
-    assert page.locator(".target").inner_text() == "Explained: the logit of 'PL' (the score behind the probability)."
+    assert page.locator(".target").inner_text() == "Explained: the log-odds of 'PL' (the logarithm of p/(1 − p))."
     assert page.locator(".text .for-8").inner_text() == "old"
 
 
@@ -451,7 +451,7 @@ def test_prediction_target_truncation_and_classes_are_reported(open_page):
     page = open_page(render_page([exp]))
     assert page.locator(".said").inner_text().startswith("other")
     assert len(texts(page, ".classes li")) == 3
-    assert page.locator(".target").inner_text() == "Explained: the logit of 'AI' minus 'PL'."
+    assert page.locator(".target").inner_text() == "Explained: the log-odds of 'AI' against 'PL'."
     assert f"{exp.encoding.dropped:,} more were cut off" in page.locator(".notices").inner_text()
     unread = page.evaluate("[...document.querySelectorAll('.unread')].map(part => part.textContent).join('')")
     assert unread == LONG[:2000][exp.encoding.offsets[:, 1].max() :]

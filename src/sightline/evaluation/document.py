@@ -181,10 +181,12 @@ class _Document:
         seconds = time.perf_counter() - begin
         rows = None
         if self.assignment.needs("class_scores") and name in self.assignment.methods:
+            # By their logits: the log-odds of two classes are each other's negative, and so would be their scores.
+            logits = replace(self.target, quantity="logit")
             rows = [
                 scores
-                if c == self.target.index or not entry.class_specific
-                else entry(trace.with_target(replace(self.target, index=c, label=label)), **options).scores
+                if not entry.class_specific or (c, "logit") == (self.target.index, self.target.quantity)
+                else entry(trace.with_target(replace(logits, index=c, label=label)), **options).scores
                 for c, label in enumerate(self.model.labels)
             ]
         class_scores = None if rows is None else np.stack(rows).astype(np.float64)

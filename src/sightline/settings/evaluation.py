@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from sightline.errors import UsageError
 from sightline.settings.data import FolderSettings, SelectionSettings, TableFormat
-from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, TrustSettings
+from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, Quantity, TrustSettings
 from sightline.settings.options import Rule, Settings, option, unused
 from sightline.settings.values import split_assignments, split_names
 
@@ -78,6 +78,7 @@ class MeasuredSettings(OptionsSettings, FolderSettings, SelectionSettings):
 
     level: EvaluatedLevel = option("word", help="What is ranked and removed.")
     target: TargetChoice = option("predicted", help="Explain the prediction, or the true label or answer.")
+    quantity: Quantity = option("log_odds", help="What is explained of the class.")
     format: TableFormat = option("text", help="Format of the printed table.")
 
 
