@@ -58,8 +58,8 @@ def rule_subject():
     return Subject("rule", "rule", lambda: model)
 
 
-def explain_classes(model, text):
-    return list(model.explain(model.encode(text), method=METHOD, target="all", quantity="logit", steps=4).values())
+def explain_classes(model, text, quantity="logit"):
+    return list(model.explain(model.encode(text), method=METHOD, target="all", quantity=quantity, steps=4).values())
 
 
 def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):
     monkeypatch.setattr(longformer_steps, "LISTED_WORDS", 1000)
     model = load(tiny_module(), tokenizer=wordpiece())
     store = sl.run(list(TEXTS), model, [METHOD], out=tmp_path / "run", target="all", options={METHOD: {"steps": 4}})
-    documents = [sum_words(explain_classes(model, text)) for text in TEXTS]
+    documents = [sum_words(explain_classes(model, text, quantity=None)) for text in TEXTS]
     assert len(model.labels) == 3
     for place, label in enumerate(model.labels):
         expected = store.aggregate(by="type", method=METHOD, class_=label, rule="mean-all").set_index("type")

@@ -39,7 +39,7 @@ from transformers.trainer_callback import TrainerState
 from sightline.errors import InputError, UsageError
 from sightline.files.foreign import quote, read_json
 from sightline.files.ownership import foreign_names, not_empty, remove_own_file
-from sightline.files.writing import check_writable, new_folder, write_whole
+from sightline.files.writing import check_writable, new_folder, remove_parts, write_whole
 from sightline.results.record_checks import check_list, check_number, check_object, check_text, check_whole
 
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
@@ -281,6 +281,7 @@ def remove_work_folder(work: Path) -> None:
     for step in _steps(work):
         remove_checkpoint(work, step)
     remove_own_file(work, RUN)
+    remove_parts(work)
     with suppress(OSError):
         work.rmdir()
 
