@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 BENCHMARKS := attention analysis rollout flow longformer methods alti integrated_gradients occlusion owen classes relevance decoders length cores waiting side_by_side similarity faithfulness evaluation lab corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help install locked lock fuzz demo test test-fast coverage lint types contract check bench docs builtin web web-check wheel-check clean
+.PHONY: help install locked lock fuzz demo test test-fast coverage lint types contract check bench docs site builtin web web-check wheel-check clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -66,6 +66,10 @@ bench: install ## Run all benchmarks, quickly
 
 docs: install ## Write the generated pages of docs/
 	$(BIN)/python -m tools.docs
+
+site: install ## Build the documentation site into build/site, with the gallery
+	$(BIN)/python -m tools.gallery
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 builtin: install ## Rebuild corpus, vocabulary, model and card of the built-in model (needs the package registry)
 	$(BIN)/python -m tools.builtin_model --seed 0

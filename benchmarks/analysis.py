@@ -18,7 +18,7 @@ from benchmarks import harness
 from benchmarks.attention import ask_matrices
 from benchmarks.longformer import random_model
 from sightline.analysis import relation_counts, thumbnails, totals
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.passes.trace import Trace
 
 FULL = {"tokens": 4096, "layers": 12}

@@ -22,7 +22,8 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, BertConfig, LongformerConfig
 
 from benchmarks import harness
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.results.explanation import Explanation
 from sightline.text import Encoding
 

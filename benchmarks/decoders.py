@@ -26,7 +26,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from benchmarks import harness
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.results.continuation import ContinuationExplanation
 
 WANTED = 4.0

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from benchmarks import harness
 from sightline.attention.projections import Projection
-from sightline.lab.importance import dependence_norms, encode_document
+from sightline.lab.feature_importance import dependence_norms, encode_document
 from sightline.models.longformer.band_kernel import BandPlan, window_attention
 from sightline.models.longformer.encoder import use_banded
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification

@@ -41,7 +41,7 @@ def prepare(work: str, tokens: int, layers: int) -> harness.Work:
     """Return the work: explain one random document by the methods of `work`."""
     import torch
 
-    from sightline.api.model import load
+    from sightline.api.load import load
 
     model = load(random_model(tokens, layers))
     ids = [0, *torch.randint(10, 900, (tokens - 2,), generator=torch.Generator().manual_seed(0)).tolist(), 2]

@@ -35,7 +35,7 @@ def prepare(
     """
     import torch
 
-    from sightline.api.model import load
+    from sightline.api.load import load
 
     model = load(random_model(tokens, layers))
     ids = [0, *torch.randint(10, 900, (tokens - 2,), generator=torch.Generator().manual_seed(0)).tolist(), 2]

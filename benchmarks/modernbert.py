@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import ModernBertConfig, ModernBertForSequenceClassification
 
 from benchmarks import harness
-from sightline.api.model import load
+from sightline.api.load import load
 
 LARGEST_DIFFERENCE = 1e-4
 

@@ -13,7 +13,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 from benchmarks import harness
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 
 METHODS = ["attcat", "rollout"]
 WANTED = 1.2

@@ -11,7 +11,7 @@ labels = {0: "O", 1: "B-PER", 2: "I-PER"}
 sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 config = BertConfig(**sizes, vocab_size=len(tokenizer), id2label=labels)
 model = sl.load(BertForTokenClassification(config), tokenizer=tokenizer)
-entities = model.explain("Ada Lovelace met Babbage.", "attcat", target="entities")
-for name, explanation in entities.items():
-    print(name, explanation.top(2))
-explanation.to_html("entities.html")
+report = model.explain("Ada Lovelace met Babbage.", "attcat", target="entities")
+for entity, explanation in report.by_target().items():
+    print(entity, explanation.top(2))
+report.to_html("entities.html")

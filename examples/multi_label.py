@@ -9,7 +9,7 @@ def topics(texts):
 
 
 model = sl.load(topics, labels=["sport", "money"], multi_label=True)
-by_label = model.explain("The price of the match ticket rose.", "occlusion", target="all")
-for label, explanation in by_label.items():
+report = model.explain("The price of the match ticket rose.", "occlusion", target="all")
+for label, explanation in report.by_target().items():
     print(label, explanation.top(1)[0].text)
-by_label["money"].to_html("multi_label.html")
+report.to_html("multi_label.html")

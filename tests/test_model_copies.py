@@ -9,7 +9,6 @@ import pickle
 import numpy as np
 import pytest
 
-from sightline.api import model as model_module
 from tests.tiny_models import tiny_ids, tiny_model
 
 
@@ -38,11 +37,12 @@ def test_a_list_is_predicted_in_bounded_batches_as_single_documents_are(monkeypa
     model = tiny_model()
     encodings = [model.encode(ids=tiny_ids(n=3 + n % 40, seed=n)) for n in range(60)]
     sizes = []
-    trace = type(model).trace
+    run = model.network.run
     monkeypatch.setattr(
-        model_module.Model, "trace", lambda self, d, *a, **k: (sizes.append(len(d)), trace(self, d, *a, **k))[1]
+        model.network, "run", lambda batch, **options: sizes.append(len(batch)) or run(batch, **options)
     )
     together = model.predict(encodings)
     assert len(sizes) > 1
+    assert sum(sizes) == len(encodings)
     for encoding, prediction in zip(encodings, together, strict=True):
         np.testing.assert_allclose(prediction.logits, model.predict(encoding).logits, rtol=1e-9)

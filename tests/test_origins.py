@@ -14,8 +14,9 @@ from transformers import AutoModelForCausalLM
 import sightline as sl
 from sightline.analysis import head_importance, predict
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.metrics import faithfulness_check, measure_faithfulness
+from sightline.metrics import measure_faithfulness
 from sightline.results.explanation import Explanation
+from sightline.results.explanation_records import DocumentRecord
 from sightline.results.report import Report
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
@@ -74,7 +75,8 @@ def test_changed_documents_windows_and_ids_keep_their_vocabulary(bert, roberta):
     long = bert.encode(" ".join([TEXT] * 60))
     assert long.windows is not None
     changed = (encoding.drop([2]), encoding.replace_ids(encoding.ids), long, bert.encode(ids=encoding.ids))
-    for document in (*changed, pickle.loads(pickle.dumps(encoding)), sl.Encoding.from_dict(encoding.to_dict())):
+    stored = DocumentRecord.read(DocumentRecord.plain(encoding)).document()
+    for document in (*changed, pickle.loads(pickle.dumps(encoding)), stored):
         assert document.vocabulary == encoding.vocabulary
         bert.predict(document)
         with pytest.raises(InputError, match="made for another model"):
@@ -101,8 +103,7 @@ def test_a_copied_model_and_one_whose_tokenizer_has_grown_read_their_own_encodin
 
 
 CHECKS = {
-    "check": lambda model, explanation: model.check(explanation, budget=12),
-    "faithfulness_check": lambda model, explanation: faithfulness_check(model.network, explanation, budget=12),
+    "check": lambda model, explanation: model.check(explanation, check_readings=12),
     "measure_faithfulness": lambda model, explanation: measure_faithfulness(model, explanation),
 }
 
@@ -120,7 +121,7 @@ def test_no_check_takes_an_explanation_of_other_weights(door, bert, tmp_path):
 
 def test_explanations_without_a_provenance_are_checked_by_their_vocabulary(bert, roberta):
     foreign = dataclasses.replace(bert.explain(TEXT, "gradient"), provenance={})
-    assert bert.check(foreign, budget=12).removal is not None
+    assert bert.check(foreign, check_readings=12).check is not None
     with pytest.raises(InputError, match="made for another model"):
         roberta.check(foreign)
 

@@ -41,7 +41,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def checked(model):
-    options = {"check": True, "check_budget": 12, "artefacts": False}
+    options = {"check": True, "check_readings": 12, "artefacts": False}
     return model.explain(model.encode(ids=tiny_ids(n=9)), "attcat", **options)
 
 
@@ -49,7 +49,7 @@ def checked(model):
 def test_no_array_of_an_explanation_can_be_written(how, checked):
     arrays = arrays_of(COPIES[how](checked))
     assert {"scores", "layers", "encoding.ids", "encoding.offsets", "encoding.special"} <= set(arrays)
-    assert {"prediction.logits", "prediction.probabilities", "removal.probabilities", "removal.random"} <= set(arrays)
+    assert {"prediction.logits", "prediction.probabilities"} <= set(arrays)
     for name, array in arrays.items():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0

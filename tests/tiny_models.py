@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.models.architectures import register_architectures
 
 register_architectures()

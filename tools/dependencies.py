@@ -40,7 +40,7 @@ def declared(*, development: bool) -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = list(project["dependencies"])
     for extra, listed in project["optional-dependencies"].items():
-        if development or extra != "dev":
+        if development or extra not in {"dev", "docs"}:
             texts += listed
     requirements = (Requirement(text) for text in texts)
     return [requirement for requirement in requirements if requirement.name != PROJECT]

@@ -57,7 +57,6 @@ SECTIONS = (
         (
             "Explanation",
             "results.explanation.WordScore",
-            "results.report.ByClass",
             "results.report.ByMethod",
             "Report",
             "analysis.consensus.Consensus",
@@ -70,7 +69,15 @@ SECTIONS = (
     Section(
         "Check",
         "What `model.check`, and `check=True`, add to an explanation.",
-        ("Verdict", "results.explanation.RemovalCurve", "results.artefacts.Artefact", "results.artefacts.Exchange"),
+        (
+            "Verdict",
+            "results.check.Check",
+            "results.check.Reading",
+            "results.check.SmallestSet",
+            "results.check.TestedWord",
+            "results.artefacts.Artefact",
+            "results.artefacts.Exchange",
+        ),
     ),
     Section(
         "Inspect",
@@ -280,7 +287,7 @@ def _is_constructed_by_users(kind: type) -> bool:
     """Return whether the arguments of `__init__` are of interest and not shown as the fields of a record."""
     is_record = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
     is_abstract = getattr(kind, "_is_protocol", False) or issubclass(kind, Exception)
-    return not is_record and not is_abstract and kind.__name__ not in {"Model", "Trace", "Store", "ByClass", "ByMethod"}
+    return not is_record and not is_abstract and kind.__name__ not in {"Model", "Trace", "Store", "ByMethod"}
 
 
 def _method_in_full(name: str, member: Member, function: Any) -> str:
@@ -319,7 +326,11 @@ def _prose(text: str, value: Any) -> str:
     names = set(inspect.signature(function).parameters)
     parts = []
     for block in text.split("\n\n"):
-        if block.startswith("    "):
+        if block.startswith("Examples\n-"):
+            parts.append(_code(block.split("\n", 2)[2], "pycon"))
+        elif block.startswith(">>> "):
+            parts.append(_code(block, "pycon"))
+        elif block.startswith("    "):
             parts.append(_code(textwrap.dedent(block), "text"))
         elif re.match(r"\S+ {3,}\S", block) and "\n" in block:
             parts.append(_code(block, "text"))

@@ -4,8 +4,8 @@ python -m tools.docs_evaluation            measures (some minutes on two cores) 
 python -m tools.docs_evaluation --quick    the same on a few paragraphs, printed and not written: does it run?
 python -m tools.docs_evaluation --planted  only the table of planted words (two minutes a model), rewritten
 
-The documents are the first paragraphs of the three built-in texts (of at least 60 words each): the model's own held-out
-corpus is not shipped. Everything is seeded; times depend on the machine.
+The documents are the first paragraphs (of at least 60 words each) of the three built-in texts about the subjects of the
+model: its own held-out corpus is not shipped. Everything is seeded; times depend on the machine.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ PLANTED_BEGIN, PLANTED_END = "<!-- planted: begin -->", "<!-- planted: end -->"
 METHODS = (*DEFAULT_METHODS, "occlusion", "attnlrp")
 METRICS = ("aopc", "log_odds", "comprehensiveness", "sufficiency", "confidence")
 SEED = 0
+TEXTS = ("learned_compilers", "machine_learning", "programming_languages")
 FEWEST_WORDS = 60
 PARAGRAPHS = 6
 """Of each text."""
@@ -54,7 +55,8 @@ PLANTED_DOCUMENTS = 30
 def paragraphs(most: int) -> dict[str, list[Example]]:
     """Return the paragraphs of the built-in texts, the first `most` of each, by text."""
     by_text = {}
-    for name, path in builtin.documents().items():
+    for name in TEXTS:
+        path = builtin.documents()[name]
         parts = [part.strip() for part in re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))]
         long_enough = [part for part in parts if len(part.split()) >= FEWEST_WORDS][:most]
         by_text[name] = [Example(part, id=f"{name} {number}") for number, part in enumerate(long_enough, start=1)]
@@ -96,7 +98,9 @@ def planted_table(frames_by_words: dict[int, pd.DataFrame]) -> str:
     columns, chance = {}, {}
     for words, frame in frames_by_words.items():
         by_model = frame.groupby(["method", "seed"])["precision"].mean()
-        columns[words] = {method: mean_interval(by_model[method]) for method in by_model.index.levels[0]}
+        columns[words] = {
+            method: mean_interval(by_model[method], within=(0.0, 1.0)) for method in by_model.index.levels[0]
+        }
         chance[words] = frame["chance"].mean()
     few, many = PLANTED_WORDS
     some = frames_by_words[few]

@@ -22,10 +22,10 @@ from typing import Any
 from PIL import Image
 
 from sightline import builtin
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.results.report import Report
 from sightline.serve.http.server import Server, address, bound_socket
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker.process import WorkerProcess
 from sightline.view.page.html import script, style
 
@@ -51,19 +51,17 @@ class Shot:
 
 
 SHOTS = (
-    Shot("page-read", ""),
-    Shot("page-word", "unit=145&links=attended"),
-    Shot("page-compare", "compare=attention&unit=145&links=none"),
+    Shot("page-text", ""),
+    Shot("page-word", "unit=143"),
+    Shot("page-side-by-side", "compare=attention&unit=143&links=none"),
     Shot("page-sentences", "level=sentence"),
-    Shot("page-heads", "view=heads&head=2,1"),
-    Shot("page-words", "view=words"),
-    Shot("page-consensus", "view=consensus"),
-    Shot("page-layers", "view=layers"),
-    Shot("page-outline", "view=outline"),
-    Shot("page-curves", "view=curves"),
-    Shot("page-what-if", "view=trials"),
-    Shot("page-dark", "unit=145&links=attended", dark=True),
-    Shot("page-phone", "unit=145&links=none", width=390, height=800),
+    Shot("page-outline", "layout=outline"),
+    Shot("page-change", "view=change"),
+    Shot("page-compare", "view=compare"),
+    Shot("page-inside", "view=inside"),
+    Shot("page-head", "view=inside&head=2,1"),
+    Shot("page-dark", "unit=143", dark=True),
+    Shot("page-phone", "", width=390, height=800),
 )
 NOTEBOOK_SHOTS = (Shot("page-notebook", "", width=950, height=716),)
 """The widget in a page of the width of a cell."""
@@ -94,7 +92,7 @@ def report() -> Report:
 @contextmanager
 def server() -> Iterator[str]:
     """The address of a server with the built-in model, while it is needed."""
-    settings, answering = Settings(), threading.Event()
+    settings, answering = ServerLimits(), threading.Event()
     with bound_socket("127.0.0.1", 0) as listening:
         worker = WorkerProcess(settings).start()
         running = Server(settings, worker, "127.0.0.1", answering.set)

@@ -22,7 +22,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 if TYPE_CHECKING:
     __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
-    from sightline.api.model import Model, load
+    from sightline.api.load import load
+    from sightline.api.model import Model
     from sightline.corpus import Selection, Store, open_run, read_examples, run
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
@@ -93,7 +94,7 @@ _HOMES = {
     "evaluate": "sightline.evaluation",
     "list_methods": "sightline.methods",
     "list_metrics": "sightline.metrics",
-    "load": "sightline.api.model",
+    "load": "sightline.api.load",
     "method": "sightline.methods",
     "metric": "sightline.metrics",
     "open_run": "sightline.corpus.store",

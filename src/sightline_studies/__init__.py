@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline_studies.runner import STUDIES, estimate, find_study, run_study
-    from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
+    from sightline_studies.study import Outcome, Study, StudyResult
+    from sightline_studies.verdicts import Case, Claim, Finding, Measured
 
 __all__ = [
     "STUDIES",
+    "Case",
     "Claim",
     "Finding",
     "Measured",
     "Outcome",
-    "Published",
     "Study",
     "StudyResult",
     "estimate",
@@ -31,9 +32,15 @@ __all__ = [
     "run_study",
 ]
 
+_HOMES = {
+    **dict.fromkeys(("Outcome", "Study", "StudyResult"), "study"),
+    **dict.fromkeys(("Case", "Claim", "Finding", "Measured"), "verdicts"),
+}
+"""Where a name is defined, if not in `runner`."""
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'sightline_studies' has no attribute '{name}'")
-    home = "runner" if name in ("STUDIES", "estimate", "find_study", "run_study") else "study"
+    home = _HOMES.get(name, "runner")
     return getattr(import_module(f"sightline_studies.{home}"), name)

@@ -13,7 +13,7 @@ from sightline.errors import ModelError
 from sightline.evaluation.subject import label_classes
 from sightline.text import Example
 from sightline_studies.data import DataSet
-from sightline_studies.study import Accuracy, judge
+from sightline_studies.verdicts import Accuracy
 from sightline_studies.workbench import Subject, Workbench
 
 CAPTION = (
@@ -85,7 +85,7 @@ def measure_accuracy(
 
 def has_learnt(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Say whether a model is right more often than always naming the largest class, with the 95 % interval."""
-    return judge(Accuracy.of(entries).gain) == "confirmed"
+    return Accuracy.of(entries).gain.above_zero
 
 
 def accuracy_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

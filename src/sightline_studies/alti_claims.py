@@ -1,224 +1,178 @@
-"""The claims of the ALTI paper and how each of them is judged.
-
-The published numbers are those that the authors stored with their code: Spearman's ρ with gradients and with blank-out,
-from `data/{model}_{sst2,sva}_correlations.json` of the repository transformer-contributions, rounded to two digits.
-Those of ALTI differ by up to 0.01 between versions of the files. GlobEnc is not in them.
-"""
+"""The claims of the ALTI paper, and the cases by which each is judged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from sightline.evaluation.agreement import Agreement
 from sightline_studies.alti_steps import (
+    GRADIENTS,
     MARKS,
-    MODELS,
-    REFERENCES,
-    SEEDS,
-    alti_gain,
+    agreements,
 )
-from sightline_studies.study import (
-    Claim,
-    Finding,
-    Measured,
-    Published,
-    Tally,
-    claim_of,
-    in_words,
-    judge,
-    two_digits,
-    without_unlearnt,
-)
-
-if TYPE_CHECKING:
-    pass
-
-SOURCE = "authors' repository, data/*_correlations.json"
-PUBLISHED: dict[str, dict[str, dict[str, float]]] = {
-    "sst2": {
-        "BERT": {"raw_attention": 0.29, "rollout": -0.03, "norm_rollout": 0.41, "alti": 0.55},
-        "DistilBERT": {"raw_attention": 0.23, "rollout": 0.23, "norm_rollout": 0.29, "alti": 0.54},
-        "RoBERTa": {"raw_attention": 0.24, "rollout": 0.01, "norm_rollout": 0.37, "alti": 0.68},
-    },
-    "sva": {
-        "BERT": {"raw_attention": 0.24, "rollout": -0.02, "norm_rollout": 0.19, "alti": 0.40},
-        "DistilBERT": {"raw_attention": 0.38, "rollout": 0.23, "norm_rollout": 0.31, "alti": 0.41},
-        "RoBERTa": {"raw_attention": 0.17, "rollout": -0.09, "norm_rollout": 0.08, "alti": 0.43},
-    },
-}
-"""Data set -> model -> method -> mean over sentences."""
-
-
-def published_range(data: str, method: str) -> str:
-    """Return the smallest and the largest ρ of the three models: "0.54 to 0.68"."""
-    values = [by_method[method] for by_method in PUBLISHED[data].values() if method in by_method]
-    return f"{two_digits(min(values))} to {two_digits(max(values))}" if values else "not given here"
-
-
-def published_lead(other: str, *data: str) -> Published:
-    """Return ρ of ALTI minus ρ of another method, in the model where it is smallest."""
-    leads = {
-        (name, model): by_method["alti"] - by_method[other]
-        for name in data
-        for model, by_method in PUBLISHED[name].items()
-    }
-    name, model = min(leads, key=lambda key: leads[key])
-    return Published(round(leads[name, model], 2), f"{SOURCE}: the smallest of {len(leads)}, {model} on {name}")
-
+from sightline_studies.tables import published
+from sightline_studies.verdicts import Case, Claim, Finding, Measured, claim_of, in_words
 
 JUDGED = {"sst2": "gradient", "sva": "blank_out"}
 """Data set -> the reference of the paper's table."""
-PREFIX = "sentiment: "
-
+DATA = {"sst2": "SST2", "sva": "SVA"}
+PRINTED = {"rollout": "Attn Rollout", "norm_rollout": "Norm Rollout", "alti": "ALTI"}
+BASES = ("DistilBERT", "BERT", "RoBERTa")
+TABLE_2, FIG_6, FIG_7 = "Table 2", "Fig. 6", "Fig. 7"
 Entries = Sequence[Mapping[str, Any]]
 CLAIMS = (
     Claim(
         "closer to gradients than rollout",
-        "On sentiment, ALTI correlates better with gradient norms than attention rollout does.",
-        "Confirmed if the paired difference of ρ has its 95 % interval above 0 in every model, "
-        "and so has the difference to random weights. Artefact if these show as large a difference above 0.",
+        "On sentiment, ALTI correlates better with the norm of the gradient than attention rollout does.",
+        "ρ of ALTI minus ρ of attention rollout, over all tokens",
+        TABLE_2,
+    ),
+    Claim(
+        "closer to gradients than norms",
+        "On sentiment, ALTI correlates better with the norm of the gradient than rollout of vector norms does.",
+        "ρ of ALTI minus ρ of norm rollout, over all tokens",
+        TABLE_2,
     ),
     Claim(
         "closer to blank-out than rollout",
         "On subject-verb agreement, ALTI correlates better with blank-out than attention rollout does.",
-        "As for gradients.",
+        "ρ of ALTI minus ρ of attention rollout, over all tokens",
+        TABLE_2,
     ),
     Claim(
-        "closer than norms",
-        "ALTI correlates better with the references than methods based on vector norms.",
-        "Confirmed if the paired difference of ρ to norm rollout and to GlobEnc has its 95 % interval above 0 in "
-        "every model. In models that normalise before each block, both are the same and count once.",
+        "closer to blank-out than norms",
+        "On subject-verb agreement, ALTI correlates better with blank-out than rollout of vector norms does.",
+        "ρ of ALTI minus ρ of norm rollout, over all tokens",
+        TABLE_2,
     ),
     Claim(
-        "less weight on special tokens",
-        "ALTI gives special tokens less relevance than attention weights do.",
-        "Confirmed if the share of the scores on special tokens is lower than with raw attention, with the 95 % "
-        "interval of the paired difference above 0 in every model. The token that is read out is left out: a layer "
-        "passes much of it on to itself, which raw attention does not count.",
+        "marks rank lower than with rollout",
+        "Other methods rank special tokens and punctuation high, ALTI ranks them low.",
+        "normalised rank of a mark by attention rollout minus that by ALTI, 0 to 1",
+        FIG_6,
     ),
     Claim(
         "more consistent than gradients",
-        "ALTI's explanations of models that differ by their seed only agree more than gradient explanations do.",
-        "Confirmed if the paired difference of ρ between models has its 95 % interval above 0, and so has the "
-        "difference to two models with random weights. Artefact if these show as large a difference above 0.",
+        "Explanations of two models that predict the same agree more by ALTI than by gradient methods.",
+        "ρ between the two models by ALTI minus that by a gradient method",
+        FIG_7,
     ),
 )
 
 
-def data_of(name: str) -> str:
-    """Return the data set that a model reads."""
-    return "sst2" if name.startswith(PREFIX) else "sva"
+def _leads(
+    measured: Mapping[str, Entries],
+    control: Mapping[str, Entries],
+    reference: str,
+    other: str,
+    aside: Mapping[str, str],
+    data: str,
+    seed: int,
+) -> list[Case]:
+    """Return ρ of ALTI minus ρ of another method, paired by sentence, one case per model."""
 
+    def lead(entries: Entries) -> Measured:
+        return Measured.paired(*(values(entries, f"{reference} {name} all") for name in ("alti", other)), seed=seed)
 
-def _difference(entries: Entries, reference: str, other: str, seed: int) -> Measured:
-    """Return ρ of ALTI minus ρ of another method, paired by sentence."""
-    pairs = [(entry[f"{reference} alti"], entry[f"{reference} {other}"]) for entry in entries]
-    return Measured.of([first - second for first, second in pairs if first is not None and second is not None], seed)
-
-
-def values_of(entries: Entries, key: str) -> list[float]:
-    """Return a number of every sentence; NaN where it has none."""
-    return [np.nan if entry[key] is None else entry[key] for entry in entries]
-
-
-def judge_reference(
-    data: str, measured: Mapping[str, Entries], control: Mapping[str, Entries], learnt: Sequence[str], seed: int
-) -> Finding:
-    """Judge whether ALTI is closer than rollout to the reference of a data set, in every model that learnt."""
-    claim = claim_of(CLAIMS, f"closer to {'gradients' if data == 'sst2' else 'blank-out'} than rollout")
-    names = [name for name in measured if data_of(name) == data]
-    judged = [name for name in names if name in learnt]
-    effects, controls = (
-        {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in judged}
-        for entries in (measured, control)
-    )
-    tally = Tally(effects, controls)
-    name, effect = tally.weakest
-    text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in judged)
-    evidence = f"ALTI is closer than rollout {tally.in_words()}. ρ of ALTI minus ρ of rollout: {text}."
-    other = controls.get(name)
-    published = published_lead("rollout", data)
-    finding = Finding(claim, judge(effect, other), evidence, effect, published, control=other, tally=tally)
-    return without_unlearnt(finding, [name for name in names if name not in judged], len(names))
-
-
-def _different_norms(entries: Entries) -> list[str]:
-    """Return the methods based on norms that ALTI is compared with; GlobEnc only where it is not norm rollout.
-
-    The two differ by the second LayerNorm of a layer, which models that normalise before each block do not have.
-    """
-    same = all(
-        entry[f"{reference} globenc"] == entry[f"{reference} norm_rollout"]
-        for entry in entries
-        for reference in REFERENCES
-    )
-    return ["norm_rollout"] if same else ["norm_rollout", "globenc"]
-
-
-def judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
-    """Judge whether ALTI is closer to the references than methods based on vector norms."""
-    claim = claim_of(CLAIMS, "closer than norms")
-    tally = Tally(
-        {
-            f"{other} ({name})": _difference(entries, JUDGED[data_of(name)], other, seed)
-            for name, entries in measured.items()
-            for other in _different_norms(entries)
-        }
-    )
-    _, least = tally.weakest
-    text = "; ".join(f"{name} {in_words(value)}" for name, value in tally.effects.items())
-    evidence = f"ALTI is closer {tally.in_words()}. ρ of ALTI minus that of {text}."
-    return Finding(claim, judge(least), evidence, least, published_lead("norm_rollout", *JUDGED), tally=tally)
-
-
-def judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
-    """Judge whether ALTI gives special tokens less weight than raw attention does."""
-    claim = claim_of(CLAIMS, "less weight on special tokens")
-    drops, parts = {}, []
-    for name, entries in measured.items():
-        raw, alti = (np.array(values_of(entries, f"special {method}")) for method in ("raw_attention", "alti"))
-        drops[name] = Measured.of(raw - alti, seed)
-        parts.append(
-            f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(alti, seed))}"
-        )
-    tally = Tally(drops)
-    _, drop = tally.weakest
-    marks = "; ".join(
-        f"{name} {in_words(rise)}"
+    by_model = [
+        dict(zip(BASES, (printed_rho(data, name, model) for model in BASES), strict=True)) for name in ("alti", other)
+    ]
+    known = tuple(round(by_model[0][model] - by_model[1][model], 2) for model in BASES)
+    return [
+        Case(name, lead(entries), known, lead(control[name]), set_aside=aside.get(name, ""))
         for name, entries in measured.items()
-        if (rise := _mark_rank_difference(entries, seed)).documents
+    ]
+
+
+def printed_rho(data: str, method: str, model: str) -> float:
+    """Return ρ of Table 2."""
+    return published("alti_spearman", "spearman_mean", data=DATA[data], method=PRINTED[method], model=model)[0]
+
+
+def values(entries: Entries, key: str) -> list[float]:
+    """Return a number of every sentence; NaN where it has none."""
+    return [np.nan if entry.get(key) is None else entry[key] for entry in entries]
+
+
+def ranks(entries: Entries, method: str, mark: str) -> list[float]:
+    """Return the normalised rank of a mark, of the sentences that have it."""
+    return [entry["ranks"][method].get(MARKS[mark], np.nan) for entry in entries if "ranks" in entry]
+
+
+class Pair:
+    """Two models of sentiment, with ρ between their token scores by method, trained and with random weights."""
+
+    def __init__(self, name: str, trained: dict[str, list[Any]], random: dict[str, list[Any]], aside: str) -> None:
+        self.name, self.trained, self.random, self.aside = name, trained, random, aside
+
+
+def model_pairs(
+    measured: Mapping[str, Entries], control: Mapping[str, Entries], aside: Mapping[str, str]
+) -> list[Pair]:
+    """Return every two models of sentiment, with and without their weights."""
+    return [
+        Pair(
+            f"{one} and {other}",
+            agreements(measured[one], measured[other]),
+            agreements(control[one], control[other]),
+            aside.get(one, "") or aside.get(other, ""),
+        )
+        for one, other in combinations(measured, 2)
+    ]
+
+
+def judge_claims(
+    measured: Mapping[str, Mapping[str, Entries]],
+    control: Mapping[str, Mapping[str, Entries]],
+    pairs: Sequence[Pair],
+    aside: Mapping[str, str],
+    seed: int,
+) -> list[Finding]:
+    """Return a finding per claim."""
+    findings = []
+    for data, title in (("sst2", "gradients"), ("sva", "blank-out")):
+        for other, name in (("rollout", "rollout"), ("norm_rollout", "norms")):
+            claim = claim_of(CLAIMS, f"closer to {title} than {name}")
+            cases = _leads(measured[data], control[data], JUDGED[data], other, aside, data, seed)
+            findings.append(Finding(claim, cases, "published: DistilBERT, BERT and RoBERTa."))
+    falls, rises = [], []
+    for name, entries in measured["sst2"].items():
+        for mark in MARKS:
+            ours, rollout, gradient = (ranks(entries, key, mark) for key in ("alti", "rollout", "gradient"))
+            falls.append(
+                Case(
+                    f"{mark}, {name}",
+                    Measured.paired(rollout, ours, seed=seed),
+                    control=Measured.paired(
+                        *(ranks(control["sst2"][name], key, mark) for key in ("rollout", "alti")), seed=seed
+                    ),
+                    set_aside=aside.get(name, ""),
+                )
+            )
+            rises.append(f"{mark}, {name}: {in_words(Measured.paired(ours, gradient, seed=seed))}")
+    marks = (
+        "The gradient, which the paper takes as the reference, ranks the marks lower still than ALTI where this is "
+        f"above 0 (rank by ALTI minus rank by the gradient): {'; '.join(rises)}."
     )
-    evidence = (
-        f"The share is lower {tally.in_words()}. Share of the scores on special tokens: {'; '.join(parts)}. "
-        "Punctuation is not part of the verdict: rank of commas and full stops by ALTI minus that by raw attention: "
-        f"{marks or 'no sentence has any'}."
+    findings.append(Finding(claim_of(CLAIMS, "marks rank lower than with rollout"), falls, marks))
+    gains = [
+        Case(
+            f"{method}, {pair.name}",
+            Measured.paired(pair.trained["alti"], pair.trained[method], seed=seed),
+            control=Measured.paired(pair.random["alti"], pair.random[method], seed=seed),
+            set_aside=pair.aside,
+        )
+        for pair in pairs
+        for method in GRADIENTS
+    ]
+    findings.append(
+        Finding(
+            claim_of(CLAIMS, "more consistent than gradients"),
+            gains,
+            "Sentences on which the two models predict the same class." if gains else "Needs two models of sentiment.",
+        )
     )
-    return Finding(claim, judge(drop), evidence, measured=drop, tally=tally)
-
-
-def _mark_rank_difference(entries: Entries, seed: int) -> Measured:
-    """Return the normalised rank of commas and full stops by ALTI minus that by raw attention, paired by sentence."""
-    differences = []
-    for entry in entries:
-        alti, raw = entry["ranks alti"], entry["ranks raw_attention"]
-        signs = [alti[sign] - raw[sign] for sign in MARKS[2:] if sign in alti]
-        if signs:
-            differences.append(float(np.mean(signs)))
-    return Measured.of(differences, seed)
-
-
-def judge_consistency(groups: Mapping[str, Agreement], control: Agreement, seed: int) -> Finding:
-    """Judge whether models that differ by their seed agree more by ALTI than by gradients."""
-    claim = claim_of(CLAIMS, "more consistent than gradients")
-    effect, random = alti_gain(groups[SEEDS], seed), alti_gain(control, seed)
-    evidence = (
-        f"ρ between models that differ by their seed, on sentences that both predict alike: ALTI minus gradient "
-        f"{in_words(effect)}; between two models with random weights {in_words(random)}."
-    )
-    if MODELS in groups:
-        gain = in_words(alti_gain(groups[MODELS], seed))
-        evidence += f" Between different models of sentiment, per sentence and pair of models: {gain}."
-    return Finding(claim, judge(effect, random), evidence, measured=effect, control=random)
+    return findings

@@ -1,92 +1,141 @@
 """What the ALTI study measures of every sentence: agreement with references, ranks of marks, spread of representations.
 
-Methods that follow how tokens are mixed (raw attention, rollout, norm rollout, GlobEnc, ALTI) are compared by
-Spearman's ρ over all tokens but the specials with two references: the norm of the gradient and blank-out.
+Methods that follow how tokens are mixed (rollout, norm rollout, GlobEnc, ALTI) are compared by Spearman's ρ over all
+tokens, as in Table 2, and over the words alone, with two references: the norm of the gradient, and blank-out, which
+replaces every token in turn, the special ones too.
 
-Anisotropy: do the vectors of a layer point the same way, and those that they are sums of?
-
-Consistency: do explanations of two models agree on the sentences that both predict alike? Word scores of every two
-models are compared by Spearman's ρ (`evaluation.consistency`): models that differ by their seed only, as in the paper,
-and different models of sentiment.
+On sentiment, the class that is predicted is explained at [CLS]. On subject-verb agreement, the verb of a whole sentence
+is masked, and a masked language model is explained for the right verb at [MASK]; it is right if it finds that verb more
+probable than the one of the other number.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sightline.analysis import anisotropy_by_layer
-from sightline.api.model import Model
-from sightline.evaluation import consistency
-from sightline.evaluation.agreement import Agreement
+from sightline.errors import TargetError
 from sightline.methods.decomposition.matrices import relevance_matrices
-from sightline.metrics import normalised_rank
+from sightline.metrics import SightlineWarning, normalised_rank, spearman
+from sightline.passes.trace import Trace
 from sightline.text import Encoding, Example
-from sightline_studies.agreement import measure_agreement
-from sightline_studies.flow_steps import has_ranking, rank_correlation
-from sightline_studies.study import Curve, Curves, Dots, Measured, shared_difference
 from sightline_studies.workbench import Subject, Workbench
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-METHODS = ("raw_attention", "rollout", "norm_rollout", "globenc", "alti")
+METHODS = ("rollout", "norm_rollout", "globenc", "alti")
 REFERENCES = {"gradient": "gradient", "blank_out": "occlusion"}
-MARKS = ("first", "last", ",", ".")
+GRADIENTS = ("gradient", "input_x_gradient", "integrated_gradients")
+"""Methods whose agreement between two models is compared with ALTI's."""
+MARKS = {"cls": "first", "sep": "last", "comma": ",", "full_stop": "."}
 """Marks whose rank is reported: the special tokens before and after the text, comma, full stop."""
 VECTORS = ("hidden", "y", "T")
 """Vectors whose anisotropy is measured: hidden states, outputs of the attention blocks, the vectors they sum."""
+NUMBERS = ("singular", "plural")
+
+
+def masked_sentences(rows: Sequence[Example]) -> list[Example]:
+    """Return whole sentences with a gap "{}" at the verb, of the rows that hold the sentence and the two verbs."""
+    sentences = []
+    for row in rows:
+        facts = row.metadata
+        if not {"full", "verb", "wrong_verb", "verb_idx"} <= facts.keys():
+            continue
+        words = str(facts["full"]).replace("{", "(").replace("}", ")").split()
+        words[int(facts["verb_idx"])] = "{}"
+        verbs = {"verb": facts["verb"], "wrong_verb": facts["wrong_verb"]}
+        sentences.append(Example(" ".join(words), label=row.label, id=row.id, metadata=verbs))
+    return sentences
 
 
 def measure_sentences(
     bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
 ) -> list[dict[str, Any]]:
-    """Return per sentence: prediction, ρ by reference and method, ranks of marks, anisotropy by layer."""
+    """Return per sentence: prediction, ρ by reference and method, scores, ranks of marks, anisotropy by layer.
+
+    A sentence that the model cannot be asked about (its verbs are no words of the vocabulary) has no entry but "label".
+    """
+    steps = bench.number("ig_steps")
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
-            yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
+            yield measure_sentence(subject, example, steps)
 
-    identity = {"model": subject.identity, "methods": METHODS, "marks": MARKS, "anisotropy": VECTORS}
+    identity = {"model": subject.identity, "methods": METHODS, "gradients": GRADIENTS, "steps": steps}
     return bench.measure_documents(name, identity, examples, measure, at_once=10)
 
 
-def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
+def measure_sentence(subject: Subject, example: Example, steps: int) -> dict[str, Any]:
     """Return the measurements of one sentence."""
-    trace = model.trace(encoding, quantity="logit")
+    asked = _ask(subject, example)
+    if asked is None:
+        return {"label": example.label}
+    trace, predicted = asked
+    model, encoding = subject.model, trace.encoding
+    names = [*METHODS, *GRADIENTS, "occlusion"]
+    explained = model.explain(
+        trace,
+        methods=names,
+        occlusion={"replacement": "unk", "quantity": "probability", "special": True, "budget": None},
+        integrated_gradients={"baseline": "mask", "steps": steps},
+    )
+    scores = {name: np.abs(explained[name].scores.astype(np.float64)) for name in names}
     spread = anisotropy_by_layer(trace)
-    names = dict.fromkeys([*METHODS, *REFERENCES.values()])
-    explained = model.explain(trace, methods=list(names), occlusion={"replacement": "unk", "quantity": "probability"})
     words = np.flatnonzero(~encoding.special)
     entry: dict[str, Any] = {
-        "predicted": trace.prediction.index,
+        "predicted": predicted,
         "label": example.label,
-        "tokens": len(encoding),
+        "ids": encoding.ids,
+        "scores": {name: scores[name] for name in (*METHODS, *GRADIENTS)},
         "anisotropy": {"hidden": spread.hidden, "y": spread.outputs, "T": spread.transformed},
+        "ranks": {name: _ranks_of_marks(normalised_rank(scores[name]), encoding) for name in (*METHODS, *GRADIENTS)},
     }
-    for method in METHODS:
-        ranks = normalised_rank(np.abs(explained[method].scores))
-        entry[f"ranks {method}"] = _ranks_of_marks(ranks, encoding)
-        scores = explained[method].scores
-        entry[f"special {method}"] = special_share_of_others(scores, encoding.special, trace.readout)
-        for reference, source in REFERENCES.items():
-            importance = np.abs(explained[source].scores[words])
-            entry[f"{reference} {method}"] = (
-                rank_correlation(scores[words], importance) if has_ranking(encoding) else None
-            )
+    for reference, source in REFERENCES.items():
+        for method in METHODS:
+            for over, places in (("all", slice(None)), ("words", words)):
+                entry[f"{reference} {method} {over}"] = rank_correlation(scores[method][places], scores[source][places])
     return entry
 
 
-def special_share_of_others(scores: Any, special: Any, readout: Any) -> float:
-    """Return the share of special tokens in the total magnitude, the tokens that are read out left out of both.
+def _ask(subject: Subject, example: Example) -> tuple[Trace, Any] | None:
+    """Return the trace that is explained and what the model predicts."""
+    model, verbs = subject.model, example.metadata
+    if "wrong_verb" not in verbs:
+        trace = model.trace(model.encode(str(example.text), truncate=True), quantity="logit")
+        return trace, trace.prediction.index
+    encoding = model.encode(str(example.text).format(model.tokenizer.mask_token), truncate=True)
+    if model.tokenizer.mask_token_id not in encoding.ids:
+        return None
+    try:
+        trace = model.trace(encoding, target=str(verbs["verb"]), quantity="logit")
+        right, wrong = (trace.with_target(verbs[key], "probability").value for key in ("verb", "wrong_verb"))
+    except TargetError:
+        return None
+    return trace, example.label if right > wrong else f"not {example.label}"
 
-    A layer passes much of the token that is read out on to itself; raw attention does not count that, ALTI does.
+
+def rank_correlation(first: Any, second: Any) -> float | None:
+    """Return Spearman's ρ of two score vectors (n,), None if one of them is constant or they are too short to rank."""
+    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SightlineWarning)
+        return spearman(first, second)
+
+
+def agreements(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return ρ between the token scores of two models by method, one value per sentence.
+
+    NaN where the models predict different classes or read different tokens.
     """
-    others = np.abs(np.asarray(scores, dtype=np.float64)) * (np.asarray(readout) == 0)
-    total = float(others.sum())
-    return float(others[np.asarray(special)].sum()) / total if total else 0.0
+    values: dict[str, list[Any]] = {name: [] for name in (*METHODS, *GRADIENTS)}
+    for one, other in zip(first, second, strict=False):
+        alike = np.array_equal(one["ids"], other["ids"]) and one["predicted"] == other["predicted"]
+        for name, column in values.items():
+            column.append(rank_correlation(one["scores"][name], other["scores"][name]) if alike else None)
+    return {name: [np.nan if value is None else value for value in column] for name, column in values.items()}
 
 
 def explain_one(bench: Workbench, subject: Subject, example: Example) -> dict[str, Any]:
@@ -113,117 +162,3 @@ def _ranks_of_marks(ranks: Any, encoding: Encoding) -> dict[str, float]:
     for sign in (",", "."):
         places[sign] = [place for place, token in enumerate(encoding.tokens) if token.strip("Ġ▁") == sign]
     return {mark: float(np.mean(ranks[positions])) for mark, positions in places.items() if len(positions)}
-
-
-Entries = Sequence[Mapping[str, Any]]
-
-
-def _spread(entries: Entries, vectors: str, seed: int) -> list[Measured]:
-    """Return the anisotropy of some vectors in every layer."""
-    return [Measured.of(column, seed) for column in np.array([e["anisotropy"][vectors] for e in entries]).T]
-
-
-def anisotropy_table(measured: Mapping[str, Entries], seed: int) -> pd.DataFrame:
-    """Return one row per model and layer: mean cosine of hidden states, y and T."""
-    import pandas as pd
-
-    rows = []
-    for name, entries in measured.items():
-        columns = {"hidden": _spread(entries, "hidden", seed)[1:]}
-        columns |= {vectors: _spread(entries, vectors, seed) for vectors in VECTORS[1:]}
-        for layer in range(len(columns["y"])):
-            means = {vectors: values[layer].value for vectors, values in columns.items()}
-            rows.append({"model": name, "layer": layer, **means})
-    return pd.DataFrame(rows)
-
-
-def vector_curves(entries: Entries, seed: int) -> Curves:
-    """Return hidden states, y and T of one model over its layers, with intervals."""
-    names = {"hidden": "hidden states", "y": "attention outputs y", "T": "vectors T"}
-    curves = [
-        Curve.of(name, _spread(entries, vectors, seed)[1 if vectors == "hidden" else 0 :])
-        for vectors, name in names.items()
-    ]
-    return Curves([str(layer) for layer in range(len(curves[0].values))], curves, "layer", "mean cosine")
-
-
-def anisotropy_curves(measured: Mapping[str, Entries], seed: int) -> Curves:
-    """Return the hidden states of every model over its layers, the embedding first, with intervals."""
-    spreads = {name: _spread(entries, "hidden", seed) for name, entries in measured.items()}
-    longest = max(len(layers) for layers in spreads.values())
-    curves = [Curve.of(name, layers, longest) for name, layers in spreads.items()]
-    return Curves(["embedding", *map(str, range(longest - 1))], curves, "layer", "mean cosine")
-
-
-SEEDS, MODELS = "seeds", "models"
-"""Whose consistency is measured: models that differ by their seed, and models of sentiment."""
-GRADIENTS = ("gradient", "input_x_gradient")
-"""Gradient methods whose consistency between models is compared with ALTI's."""
-
-
-def measure_consistency(
-    bench: Workbench, subjects: Sequence[Subject], examples: Sequence[Example], name: str
-) -> Agreement:
-    """Return ρ between the word scores of every two models, on the sentences that both predict alike."""
-    methods = [*METHODS, *GRADIENTS]
-
-    def compare_rows(rows: Sequence[Example]) -> Agreement:
-        models = {f"{number}: {subject.name}": subject.model for number, subject in enumerate(subjects, start=1)}
-        return consistency(models, rows, methods, magnitude=True, quantity="logit", permutations=20, seed=bench.seed)
-
-    identity = {"models": [subject.identity for subject in subjects], "methods": methods}
-    return measure_agreement(bench, f"consistency-{name}", identity, examples, compare_rows, "models")
-
-
-def consistency_table(groups: Mapping[str, Agreement], control: Agreement) -> pd.DataFrame:
-    """Return one row per pair of models and method; the control stands beside models that differ by their seed."""
-    import pandas as pd
-
-    random = {row.method: row.mean for row in control.summary().itertuples()}
-    return pd.DataFrame(
-        [
-            {
-                "models": f"{row.first}, {row.second}",
-                "method": row.method,
-                "mean": row.mean,
-                "low": row.low,
-                "high": row.high,
-                "chance": row.chance,
-                "random_weights": random.get(row.method, np.nan) if name == SEEDS else np.nan,
-                "documents": row.documents,
-                "predicted_differently": row.missing,
-            }
-            for name, agreement in groups.items()
-            for row in agreement.summary().itertuples()
-        ]
-    )
-
-
-def _pair_title(first: str, second: str) -> str:
-    """Return two models without their numbers, which only matter where both have the same name."""
-    names = [model.partition(": ")[2] for model in (first, second)]
-    return ", ".join(names if names[0] != names[1] else [first, second])
-
-
-def consistency_dots(groups: Mapping[str, Agreement]) -> Dots:
-    """Return one panel per pair of models: ρ of each method with interval and chance level."""
-    panels: dict[str, list[tuple[str, Measured, float]]] = {}
-    for agreement in groups.values():
-        for row in agreement.summary().itertuples():
-            measured = Measured(row.mean, row.low, row.high, row.documents)
-            panels.setdefault(_pair_title(row.first, row.second), []).append((row.method, measured, row.chance))
-    return Dots(panels)
-
-
-def _consistencies(agreement: Agreement, method: str) -> dict[tuple[str, str, str], float]:
-    """Return ρ by (first model, second model, sentence)."""
-    return {
-        (pair.first, pair.second, pair.document): pair.value
-        for pair in agreement.pairs
-        if pair.method == method and pair.value is not None
-    }
-
-
-def alti_gain(agreement: Agreement, seed: int) -> Measured:
-    """Return by how much models agree more by ALTI than by gradients, paired by sentence and pair of models."""
-    return shared_difference(_consistencies(agreement, "alti"), _consistencies(agreement, "gradient"), seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sightline.evaluation import evaluate
@@ -11,7 +11,7 @@ from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.plausibility import count_at_k
 from sightline.results.storage import to_record
 from sightline.text import Example
-from sightline_studies.data import DataSet
+from sightline_studies.data import DataSet, describe_rows
 from sightline_studies.workbench import Subject, Workbench
 
 METHODS = ("raw_attention", "rollout", "grads", "attgrads", "partial_lrp", "transatt", "cat", "attcat", "random")
@@ -19,8 +19,10 @@ OWN, OTHERS = "attcat", tuple(name for name in METHODS if name not in ("attcat",
 TOP = (5, 20)
 """k of Precision@K: the paper's 20, and 5 for sentences that have hardly more tokens."""
 FAITHFULNESS = ("aopc", "log_odds")
-CONFIDENCE = {"confidence": "tau_b", "confidence_published": "lists"}
-"""Both forms of confidence -> their name in tables."""
+CONFIDENCE = ("confidence", "confidence_published")
+"""tau-b between the scores of the classes, and the printed correlation of the lists of token positions."""
+OUTPUTS: Mapping[str, Any] = {"cat": {"hidden": "output"}, "attcat": {"hidden": "output"}}
+"""Eqs. 9-12 weight the output of every layer, where Sightline takes its input unless told otherwise."""
 Values = dict[str, dict[str, float]]
 """Method -> document -> value."""
 
@@ -34,7 +36,7 @@ def measure_methods(
     own (`confidence_published`) and are measured together.
     """
     metrics = FAITHFULNESS if published else (*FAITHFULNESS, *CONFIDENCE)
-    options: dict[str, Any] = {"quantity": "logit"}
+    options: dict[str, Any] = {"quantity": "logit", **OUTPUTS}
     if published:
         options |= {"compat": "attcat", "target": "label"}
 
@@ -48,7 +50,13 @@ def measure_methods(
             records = [record for record in done.records if record.document == example.id]
             yield [[record.method, record.metric, record.value, record.floor] for record in records]
 
-    identity = {"model": subject.identity, "methods": METHODS, "metrics": metrics, "published": published}
+    identity = {
+        "model": subject.identity,
+        "methods": METHODS,
+        "metrics": metrics,
+        "published": published,
+        "options": OUTPUTS,
+    }
     name = f"{'published' if published else 'faithfulness'}-{data.name}"
     parts = bench.measure_documents(name, identity, data.test, measure)
     results: dict[str, tuple[Values, Values]] = {metric: ({}, {}) for metric in metrics}
@@ -85,7 +93,7 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
             choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
             target = choose_target(model, example, encoding, choice, {})
             explanations = model.explain(
-                encoding, methods=METHODS, target=target, quantity="logit", random={"seed": bench.seed}
+                encoding, methods=METHODS, target=target, quantity="logit", random={"seed": bench.seed}, **OUTPUTS
             )
             for name, explanation in explanations.items():
                 scores = explanation.scores
@@ -94,7 +102,7 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
                     entry[f"{name} count {k}"] = count_at_k(scores, spans, k=k, keep=keep)
             yield entry
 
-    identity = {"model": subject.identity, "methods": METHODS, "top": TOP}
+    identity = {"model": subject.identity, "methods": METHODS, "top": TOP, "options": OUTPUTS}
     name = f"precision-{data.name.replace('_', '-')}"
     return [entry for entry in bench.measure_documents(name, identity, marked, measure) if entry["chance"]]
 
@@ -105,19 +113,49 @@ def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[
 
     def explain() -> dict[str, Any]:
         methods = [name for name in METHODS if name != "random"]
-        explained = subject.model.explain(encode_example(subject.model, example), methods=methods, quantity="logit")
+        explained = subject.model.explain(
+            encode_example(subject.model, example), methods=methods, quantity="logit", **OUTPUTS
+        )
         explanation = explained[OWN]
         return {
             "texts": {name: to_record(scores) for name, scores in explained.items()},
             "tokens": explanation.tokens,
             "layers": explanation.layers,
+            "rollout": explained["rollout"].layers,
             "special": explanation.encoding.special,
             "target": explanation.target.name,
         }
 
     result: dict[str, Any] = bench.step(
         "heat-map",
-        {"model": subject.identity, "example": [str(example.text), example.pair], "methods": METHODS},
+        {
+            "model": subject.identity,
+            "example": [str(example.text), example.pair],
+            "methods": METHODS,
+            "options": OUTPUTS,
+        },
         explain,
     )
+    return result
+
+
+def explain_answer(bench: Workbench, subject: Subject, data: DataSet) -> dict[str, Any]:
+    """Return the tokens of a short question and its text, which of them answer it, and scores of some methods."""
+    marked = [row for row in data.test if row.answer]
+    example = min(marked[:20], key=lambda row: len(str(row.text)))
+
+    def explain() -> dict[str, Any]:
+        model = subject.model
+        encoding = encode_example(model, example)
+        answer = tokens_in_characters(
+            encoding.offsets, example.answer or (), segments=encoding.segments, segment=context_segment(model, encoding)
+        )
+        target = choose_target(model, example, encoding, "label", {}) if model.task == "question_answering" else None
+        names = [OWN, "rollout", "transatt"]
+        explained = model.explain(encoding, methods=names, target=target, quantity="logit", attcat=OUTPUTS["attcat"])
+        scores = {name: explanation.scores for name, explanation in explained.items()}
+        return {"token": encoding.tokens, "answer": ["yes" if inside else "no" for inside in answer], **scores}
+
+    identity = {"model": subject.identity, "example": describe_rows([example]), "options": OUTPUTS}
+    result: dict[str, Any] = bench.step("answer-example", identity, explain)
     return result

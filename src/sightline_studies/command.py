@@ -3,67 +3,56 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 import typer
 
-from sightline.cli.errors import one_line, reports_errors
-from sightline.cli.options import Debug, Overwrite, Seed
-from sightline.cli.progress import LateProgress
+from sightline.cli.declared import command
+from sightline.cli.error_reports import one_line
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+from sightline.settings.data import OVERWRITE, SeedSettings
 from sightline.settings.extras import require
+from sightline.settings.options import option
 
 
-class SizeChoice(StrEnum):
-    """Values of `--size`."""
+@dataclass(frozen=True, kw_only=True)
+class StudyCommand(SeedSettings):
+    """Options of `sightline study`."""
 
-    tiny = "tiny"
-    small = "small"
-    paper = "paper"
+    name: str = option(positional=True, metavar="NAME", help="longformer, attcat, alti, flow or sparse.")
+    out: Path = option(
+        flag=("--out", "-o"), metavar="DIR", help="Folder of the study; an interrupted study in it is continued."
+    )
+    data: tuple[str, ...] = option(
+        (),
+        metavar="[NAME=]PATH",
+        help="File, or folder with the study's data sets; may be repeated. [default: generated data]",
+    )
+    models: tuple[str, ...] = option(
+        (),
+        flag="--model",
+        metavar="[ROLE=]PATH",
+        help="Model folder or hub id; may be repeated. [default: trained here]",
+    )
+    mlm: str | None = option(
+        None, metavar="PATH", help="Masked language model: for agreement in the study 'alti', for pronouns in 'flow'."
+    )
+    size: Literal["tiny", "small", "paper"] = option(
+        "small", help="tiny: seconds, to try it; small: minutes on two cores; paper: data and models of the hub."
+    )
+    documents: int | None = option(None, low=2, metavar="N", help="Documents per data set. [default: by size]")
+    workers: int | None = option(
+        None, low=1, metavar="N", help="Processes, each with its own models. [default: one per core; tiny: 1]"
+    )
+    overwrite: bool = option(False, help=OVERWRITE)
 
 
-@reports_errors
-def study(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="longformer, attcat, alti, flow or sparse.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Folder of the study; an interrupted study in it is continued."
-        ),
-    ],
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]PATH",
-            help="File, or folder with the study's data sets; may be repeated. [default: generated data]",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[ROLE=]PATH", help="Model folder or hub id; may be repeated. [default: trained here]"),
-    ] = None,
-    mlm: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Masked language model, for the pronouns of the study 'flow'."),
-    ] = None,
-    size: Annotated[
-        SizeChoice,
-        typer.Option(help="tiny: seconds, to try it; small: minutes on two cores; paper: data and models of the hub."),
-    ] = SizeChoice.small,
-    documents: Annotated[
-        int | None, typer.Option(min=2, metavar="N", help="Documents per data set. [default: by size]")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Processes, each with its own models. [default: one per core; tiny: 1]"),
-    ] = None,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    debug: Debug = False,
-) -> None:
+@command
+def study(settings: StudyCommand) -> None:
     """Run a paper again: its tables, figures and claims, published beside measured.
 
     Every result is stored in the folder. A study that is stopped or killed continues when the same command is given
@@ -89,13 +78,14 @@ def study(
             from sightline_studies import estimate, find_study, run_study
             from sightline_studies.view import claims_frame, warnings, write_study
 
+        name, out, size = settings.name, settings.out, settings.size
         chosen = find_study(name)
-        if mlm is not None and "mlm" not in chosen.models:
-            raise UsageError(f"--mlm is for the study 'flow'; '{name}' has no masked language model.")
-        given = [*(model or []), *([] if mlm is None else [f"mlm={mlm}"])]
+        if settings.mlm is not None and "mlm" not in chosen.models:
+            raise UsageError(f"--mlm is for the studies 'alti' and 'flow'; '{name}' has no masked language model.")
+        given = [*settings.models, *([] if settings.mlm is None else [f"mlm={settings.mlm}"])]
         models = _by_role(given, list(chosen.models), name)
-        claim_folder(out, chosen.content, overwrite=overwrite)
-        if size is SizeChoice.paper:
+        claim_folder(out, chosen.content, overwrite=settings.overwrite)
+        if size == "paper":
             typer.echo(estimate(chosen), err=True)
         stage = [""]
 
@@ -106,18 +96,9 @@ def study(
                 if ": " not in now:  # the steps of a training run would be hundreds of lines
                     typer.echo(one_line(now), err=True)
 
-        result = run_study(
-            name,
-            out,
-            size=size.value,
-            data=data or [],
-            models=models,
-            documents=documents,
-            seed=seed,
-            workers=workers or (1 if size is SizeChoice.tiny else available_cores()),
-            progress=report,
-        )
-        page = write_study(result, out, overwrite=overwrite, progress=report)
+        workers = settings.workers or (1 if size == "tiny" else available_cores())
+        result = run_study(**settings.keywords(run_study) | {"models": models, "workers": workers}, progress=report)
+        page = write_study(result, out, overwrite=settings.overwrite, progress=report)
         printed = to_text(claims_frame(result))
     typer.echo(printed.encode(), nl=False)
     for sentence in warnings(result):

@@ -27,7 +27,8 @@ from sightline_studies.accuracy import accuracy_columns, has_learnt
 from sightline_studies.base_models import fine_tuned
 from sightline_studies.flow_steps import VIEWS
 from sightline_studies.generated import pronoun_sentences
-from sightline_studies.study import Accuracy, Curve, Curves, Figure, StudyTable, in_words
+from sightline_studies.study import Curve, Curves, Figure, StudyTable
+from sightline_studies.verdicts import Accuracy, in_words
 from sightline_studies.workbench import Subject, Workbench
 
 PRONOUNS = ("his", "her")
@@ -142,6 +143,7 @@ def choice_table(subject: Subject, entries: Sequence[Mapping[str, Any]], seed: i
         pd.DataFrame([{"model": subject.name, **accuracy_columns(entries)}]),
         "The pronoun of a sentence is masked, and the more probable of the two is compared with it. largest class: "
         "accuracy of always naming the more frequent one. learnt: whether the interval of the accuracy is above that.",
+        appendix=True,
     )
 
 

@@ -4,106 +4,72 @@
     rollout  row of [CLS] in Â^l ⋯ Â^1, Â = (Ā + I)/2
     flow     maximum flow from ([CLS], l) to every input, with capacities Â
 
-Each, for each layer, is compared by Spearman's ρ over the tokens of the sentence (`evaluation.compare`) with blank-out
-(the drop of the predicted class's probability when a token is replaced by the unknown token) and with the norm of the
-input gradient.
+Each, for each layer, is compared by Spearman's ρ over all tokens, [CLS] and [SEP] included, with blank-out (the drop of
+the correct class's probability when a token is replaced by the unknown token) and with the norm of the input gradient.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sightline.analysis import attention_graphs, cancelled_share
 from sightline.analysis.maps import COMPARED_GRAPH_TOKENS
-from sightline.api.model import Model
-from sightline.evaluation import compare
-from sightline.evaluation.agreement import Agreement
-from sightline.metrics import SightlineWarning, spearman
-from sightline.text import Encoding, Example
-from sightline_studies.agreement import measure_agreement
+from sightline.evaluation.subject import label_classes
+from sightline.passes.trace import Trace
+from sightline.text import Example
+from sightline_studies.alti_steps import rank_correlation
 from sightline_studies.workbench import Subject, Workbench
 
 VIEWS = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
-REFERENCES: dict[str, dict[str, dict[str, Any]]] = {
-    "blank_out": {"occlusion": {"replacement": "unk", "quantity": "probability"}},
-    "gradient": {"gradient": {}},
-}
-"""Reference -> method -> its options."""
-STATISTIC = "spearman"
-FEWEST_TOKENS = 3
-"""A ranking of fewer tokens says nothing."""
+REFERENCES = {"blank_out": "occlusion", "gradient": "gradient"}
+
+
+BLANK_OUT = {"replacement": "unk", "quantity": "probability", "special": True, "budget": None}
+"""Every token is replaced in turn, special ones too."""
 
 
 def measure_layers(
-    bench: Workbench, subject: Subject, examples: Sequence[Example], name: str, reference: str
-) -> Agreement:
-    """Return ρ between each layer of each view and a reference; sentences of fewer than three tokens have none."""
-    chosen: dict[str, Any] = REFERENCES[reference]
-    (method,) = chosen
-
-    def compare_rows(rows: Sequence[Example]) -> Agreement:
-        encoded = [replace(row, text=subject.model.encode(str(row.text), truncate=True), pair=None) for row in rows]
-        ranked = [row for row in encoded if isinstance(row.text, Encoding) and has_ranking(row.text)]
-        if not ranked:
-            return Agreement(pairs=(), between="layers", documents=(), metrics=(STATISTIC,), settings={})
-        return compare(
-            subject.model,
-            ranked,
-            list(VIEWS.values()),
-            STATISTIC,
-            level="token",
-            layers=True,
-            reference=method,
-            magnitude=True,
-            permutations=1,
-            seed=bench.seed,
-            quantity="logit",
-            **chosen,
-        )
-
-    identity = {"model": subject.identity, "views": list(VIEWS.values()), "reference": chosen}
-    name = f"{name}-{reference.replace('_', '-')}"
-    return measure_agreement(bench, name, identity, examples, compare_rows, "layers", reference=method)
-
-
-def has_ranking(encoding: Encoding) -> bool:
-    """Say whether a text has enough tokens for a ranking of them to say something."""
-    return int((~encoding.special).sum()) >= FEWEST_TOKENS
-
-
-def measure_predictions(
-    bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
+    bench: Workbench, subject: Subject, examples: Sequence[Example], name: str, *, blank_out: bool = True
 ) -> list[dict[str, Any]]:
-    """Return per sentence: prediction, label, and entropy and cancelled share of raw attention by layer."""
+    """Return per sentence: ρ by reference, view and layer, and entropy and cancelled share of raw attention."""
+    references = tuple(REFERENCES) if blank_out else ("gradient",)
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        classes = label_classes(subject.model, part)
         for example in part:
-            yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
+            target = None if example.label is None else classes.get(example.label)
+            yield measure_sentence(subject, example, target, references)
 
-    identity = {"model": subject.identity, "effective": True}
-    return bench.measure_documents(name, identity, examples, measure, at_once=20)
+    identity = {"model": subject.identity, "views": list(VIEWS), "references": references, "tokens": "all"}
+    return bench.measure_documents(name, identity, examples, measure, at_once=10)
 
 
-def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
-    """Return prediction, label, and by layer the entropy of the row of [CLS] and the share that is cancelled.
-
-    cancelled: share of the squared weights that has no effect, mean over heads (`analysis.cancelled_share`). There is
-    such a part only if the sentence has more tokens than a head is wide.
-    """
-    trace = model.trace(encoding)
-    raw = model.explain(trace, method="raw_attention").layers
-    assert raw is not None
+def measure_sentence(
+    subject: Subject, example: Example, target: int | None, references: Sequence[str]
+) -> dict[str, Any]:
+    """Return the measurements of one sentence; target: the correct class, None for the predicted one."""
+    model = subject.model
+    trace = model.trace(model.encode(str(example.text), truncate=True), target, quantity="logit")
+    options: dict[str, Any] = {} if "blank_out" not in references else {"occlusion": BLANK_OUT}
+    explained = model.explain(
+        trace,
+        methods=[*VIEWS.values(), *(REFERENCES[reference] for reference in references)],
+        **options,
+    )
+    layers = {view: np.asarray(explained[name].layers) for view, name in VIEWS.items()}
+    importance = {name: np.abs(explained[REFERENCES[name]].scores) for name in references}
     return {
-        "predicted": trace.prediction.index,
-        "label": example.label,
-        "entropy": [_evenness(row) for row in raw],
+        **{
+            f"{reference} {view}": [rank_correlation(row, scores) for row in rows]
+            for reference, scores in importance.items()
+            for view, rows in layers.items()
+        },
+        "entropy": [evenness(row) for row in layers["raw"]],
         "cancelled": cancelled_share(trace).mean(axis=1),
-        "tokens": len(encoding),
+        "tokens": trace.token_count,
         "head_width": trace.block(0).values.shape[-1],
     }
 
@@ -116,26 +82,23 @@ def explain_views(bench: Workbench, subject: Subject, example: Example) -> dict[
         explained = subject.model.explain(trace, methods=list(VIEWS.values()))
         return {
             "tokens": explained["rollout"].tokens,
-            "graphs": attention_graphs(trace) if trace.token_count <= COMPARED_GRAPH_TOKENS else {},
+            "graphs": _graphs(trace) if trace.token_count <= COMPARED_GRAPH_TOKENS else {},
             "readout": int(np.argmax(trace.readout)),
             **{view: explained[name].layers for view, name in VIEWS.items()},
         }
 
-    identity = {"model": subject.identity, "text": str(example.text), "graphs": True}
+    identity = {"model": subject.identity, "text": str(example.text), "graphs": "raw without residual"}
     views: dict[str, Any] = bench.step("maps", identity, explain)
     return views
 
 
-def rank_correlation(first: Any, second: Any) -> float | None:
-    """Return Spearman's ρ of two score vectors (n,), None if one of them is constant."""
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SightlineWarning)
-        return spearman(first, second)
+def _graphs(trace: Trace) -> dict[str, Any]:
+    """Return the graphs of Figure 1: raw attention without the residual connection, rollout and flow with it."""
+    raw = np.stack([mean.dense()[0] for mean in trace.mean_attentions])
+    return {**attention_graphs(trace), "raw attention": raw}
 
 
-def _evenness(weights: Any) -> float:
+def evenness(weights: Any) -> float:
     """Return the entropy of weights (n,) divided by log n: 1 if all are equal."""
     share = np.asarray(weights, dtype=np.float64)
     share = share[share > 0] / share.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,10 @@ import numpy.typing as npt
 
 from sightline.analysis import AttentionMaps, average_maps, relation_counts, sinks, thumbnails, window_maps
 from sightline.results.explanation import Explanation
-from sightline.results.storage import from_record, to_record
+from sightline.results.storage import to_record
 from sightline.text import Example
 from sightline_studies.data import describe_rows
-from sightline_studies.longformer_steps import MASK, METHOD, PARTNERS, shorten
+from sightline_studies.longformer_steps import MASK, METHOD, PARTNERS, TOP, shorten
 from sightline_studies.study import Figure, HeadMaps, InstanceCounts, Overlay, StudyTable
 from sightline_studies.workbench import Subject, Workbench
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 RECEIVED = "received_attention"
 SIDE = 40
 """Pixels of a side of a heat map."""
-SHOWN = 10
-"""Words of a table of partners."""
 COMPARED = 20
 """Length of the two lists whose common words are shown."""
 COUNTED = (
@@ -67,7 +66,7 @@ def measure_example(bench: Workbench, subject: Subject, example: Example) -> Exa
         # Of equally frequent words, the one attended most.
         word = str(types.sort_values("instances", ascending=False, kind="stable")["type"].iloc[0]) if len(types) else ""
         frames = {
-            **{f"{side}_positions": counts.by_position(side, count="tokens", top=SHOWN) for side in _SIDES},
+            **{f"{side}_positions": counts.by_position(side, count="tokens", top=TOP) for side in _SIDES},
             "common_types": counts.intersection(by="type", count="tokens", top=COMPARED),
             "common_positions": counts.intersection(by="position", count="tokens", top=COMPARED),
             "instances": counts.instances(word, count="tokens"),
@@ -85,7 +84,7 @@ def measure_example(bench: Workbench, subject: Subject, example: Example) -> Exa
     record = bench.step("example", {**identity, "examples": describe_rows([example])}, measure)
     import pandas as pd
 
-    explanations = {name: Explanation(**from_record(stored)) for name, stored in record["explanations"].items()}
+    explanations = {name: Explanation.from_record(stored) for name, stored in record["explanations"].items()}
     return ExampleDocument(
         attribution=explanations[METHOD],
         attention=explanations[RECEIVED],
@@ -152,7 +151,7 @@ def example_tables(example: ExampleDocument) -> list[StudyTable]:
             f"{COUNTED} rank: among all words of the document at their positions.",
         ),
     ]
-    return [table for table in tables if len(table.frame)]
+    return [replace(table, appendix=True) for table in tables if len(table.frame)]
 
 
 def _positions_frame(example: ExampleDocument) -> pd.DataFrame:

@@ -30,25 +30,26 @@ from sightline.evaluation.sanity import cascade
 from sightline.passes.trace import Trace
 from sightline.results.explanation import Explanation
 from sightline.text import Encoding, Example
-from sightline.text.units import units_of
+from sightline.text.units import Level, units_of
 from sightline_studies.accuracy import measure_accuracy
 from sightline_studies.data import DataSet
 from sightline_studies.generated import rule_documents
-from sightline_studies.study import Measured, StudyTable
+from sightline_studies.verdicts import Measured
 from sightline_studies.workbench import Subject, Workbench
 
 if TYPE_CHECKING:
     import pandas as pd
 
+NOTES = "clinical_notes"
 LISTED_WORDS = 10
 """Words for and words against a class."""
 WordSums = Mapping[str, Sequence[float]]
 """Word -> number of its instances, then the sum of their scores for every class."""
 
 
-def sum_words(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
-    """Return `WordSums` of one document from its explanations, one per class."""
-    units = units_of(explanations[0].encoding, "word")
+def sum_words(explanations: Sequence[Explanation], level: Level = "word") -> dict[str, list[float]]:
+    """Return `WordSums` of one document from its explanations, one per class; level="token": of its tokens."""
+    units = units_of(explanations[0].encoding, level)
     scores = np.stack([units.fold(explanation.scores.astype(np.float64)) for explanation in explanations], axis=1)
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0] + [0.0] * len(explanations))
     for word, row in zip(units.types, scores.tolist(), strict=True):
@@ -91,23 +92,6 @@ def rank_words(documents: Sequence[WordSums], place: int, seed: int, filter: Tok
     return pd.DataFrame(rows, columns=["rank", "word", "mean", "low", "high", "documents", "instances"])
 
 
-def word_tables(entries: Sequence[Mapping[str, Any]], seed: int, filter: TokenFilter) -> list[StudyTable]:
-    """Return one table per class from entries with "classes" and "words"."""
-    documents = [entry["words"] for entry in entries]
-    words = len(set().union(*documents))
-    return [
-        StudyTable(
-            f"words_{place}",
-            f"Words for and against the class “{label}”, over the data set",
-            rank_words(documents, place, seed, filter),
-            f"mean: sum of a word's scores for this class in a document, averaged over all {len(documents):,} "
-            "documents, whatever was predicted for them; documents without the word count as 0. rank: among all "
-            f"{words:,} words, of which stop words, numbers and punctuation are not listed.",
-        )
-        for place, label in enumerate(entries[0]["classes"])
-    ]
-
-
 METHOD = "integrated_gradients"
 MASK = TokenFilter(numbers=True)
 """The published mask: alphabetic words that are no stop words."""
@@ -115,6 +99,8 @@ PARTNERS = 2
 """Strongest partners per token, layer and head. With many heads, longer lists soon hold every word of a window."""
 LISTED = 40
 """Partners kept per document and direction."""
+TOP = 10
+"""Length of the two lists whose common entries are counted, as in the report."""
 BINS = 20
 """Parts of a document in which received attention is averaged."""
 
@@ -142,18 +128,27 @@ def choose_subject(bench: Workbench) -> tuple[DataSet, Subject]:
         # Of a small file without splits, the test documents would leave nothing to train on.
         smaller = read(explained)
         data = smaller if len(smaller.train) > len(data.train) else data
-    base = bench.given_models.get("base", "built-in")
+    return data, _fine_tune(bench, "longformer", data.train, bench.number("epochs"))
+
+
+def choose_notes(bench: Workbench) -> tuple[DataSet, Subject] | None:
+    """Return the clinical notes and a model that is trained on them, or None if there are none.
+
+    As in the report, the notes that are explained are those that were trained on: there are twelve.
+    """
+    if NOTES not in bench.sources.paths:
+        return None
+    data = bench.read(NOTES, list, documents=bench.number("notes"))
+    return replace(data, train=data.test), _fine_tune(bench, "longformer-notes", data.test, bench.number("note_epochs"))
+
+
+def _fine_tune(bench: Workbench, name: str, rows: Sequence[Example], epochs: int) -> Subject:
+    base = bench.given_models.get("base") or bench.given_models.get("classifier") or "built-in"
     subject = bench.trained_model(
-        "longformer",
-        data.train,
-        base,
-        epochs=bench.number("epochs"),
-        batch=4,
-        max_tokens=bench.number("tokens"),
-        learning_rate=5e-5,
+        name, rows, base, epochs=epochs, batch=4, max_tokens=bench.number("tokens"), learning_rate=5e-5
     )
     source = "built-in model" if base == "built-in" else Path(base).name
-    return data, replace(subject, name=f"{source}, fine-tuned on {len(data.train):,} documents")
+    return replace(subject, name=f"{source}, fine-tuned on {len(rows):,} documents")
 
 
 def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:
@@ -185,7 +180,9 @@ def measure_performance(bench: Workbench, subject: Subject, data: DataSet) -> li
     )
 
 
-def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> npt.NDArray[np.float64]:
+def measure_importance(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
+) -> npt.NDArray[np.float64]:
     """Return the importance (L, H) of the heads over some documents, 0 to 1."""
 
     def measure(part: Sequence[Example]) -> Iterator[Any]:
@@ -194,13 +191,15 @@ def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Ex
             yield head_importance(subject.model, encoding, normalize="raw").tolist()
 
     identity = {"model": subject.identity, "tokens": bench.number("tokens")}
-    raw = np.array(bench.measure_documents("head-importance", identity, examples, measure, at_once=2)).mean(axis=0)
+    raw = np.array(bench.measure_documents(f"head-importance-{name}", identity, examples, measure, at_once=2)).mean(
+        axis=0
+    )
     spread = float(np.ptp(raw))
     return (raw - raw.min()) / spread if spread else np.zeros_like(raw)
 
 
 def measure_inside(
-    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64], name: str
 ) -> list[dict[str, Any]]:
     """Return, per document, the similarity of attention and attribution, the words of every class, and the partners."""
 
@@ -208,24 +207,31 @@ def measure_inside(
         model = subject.model
         for example in part:
             encoding = shorten(model, example, bench.number("tokens"))
-            by_class = model.explain(
+            explained = model.explain(
                 encoding, method=METHOD, target="all", quantity="logit", steps=bench.number("steps")
             )
+            by_class = explained.by_target()
             trace = model.trace(encoding, quantity="logit")
             yield {
                 "similarity": _compare(bench, trace, by_class[trace.prediction.label], weights),
                 "classes": list(by_class),
+                "tokens": sum_words(list(by_class.values()), "token"),
                 "words": sum_words(list(by_class.values())),
                 "received": _received_by_place(trace),
                 **_partners(trace),
             }
 
-    identity = {**_identity(bench, subject, weights), "partners": PARTNERS, "counted": "words", "explained": "classes"}
-    return bench.measure_documents("documents", identity, examples, measure, at_once=2)
+    identity = {
+        **_identity(bench, subject, weights),
+        "partners": PARTNERS,
+        "counted": "words and tokens",
+        "explained": "classes",
+    }
+    return bench.measure_documents(f"documents-{name}", identity, examples, measure, at_once=2)
 
 
 def measure_control(
-    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64], name: str
 ) -> list[dict[str, Any]]:
     """Return the similarity of attention and attribution of every document."""
 
@@ -236,7 +242,9 @@ def measure_control(
             explanation = model.explain(trace, method=METHOD, steps=bench.number("steps"))
             yield {"similarity": _compare(bench, trace, explanation, weights)}
 
-    return bench.measure_documents("random-weights", _identity(bench, subject, weights), examples, measure, at_once=2)
+    return bench.measure_documents(
+        f"random-weights-{name}", _identity(bench, subject, weights), examples, measure, at_once=2
+    )
 
 
 def _identity(bench: Workbench, subject: Subject, weights: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -246,6 +254,7 @@ def _identity(bench: Workbench, subject: Subject, weights: npt.NDArray[np.float6
         "steps": bench.number("steps"),
         "weights": weights.round(6),
         "method": METHOD,
+        "level": "token",
     }
 
 
@@ -263,7 +272,13 @@ def _compare(
     bench: Workbench, trace: Trace, explanation: Any, weights: npt.NDArray[np.float64]
 ) -> list[dict[str, Any]]:
     """Return every statistic in every setting, each as [value, chance]."""
-    options: dict[str, Any] = {"permutations": 50, "seed": bench.seed, "filter": MASK, "head_weights": weights}
+    options: dict[str, Any] = {
+        "permutations": 50,
+        "seed": bench.seed,
+        "filter": MASK,
+        "head_weights": weights,
+        "level": "token",
+    }
     dropped = document_similarity(trace, explanation, **options)
     zeroed = document_similarity(trace, explanation, mask_mode="zero", **options)
     comparisons = [("dropped", row) for row in dropped] + [("zeroed", row) for row in zeroed if row.masked]
@@ -279,12 +294,12 @@ def _compare(
 
 
 def _partners(trace: Trace) -> dict[str, Any]:
-    """Return the words most often attended and attending, and how full the lists of partners are, 0 to 1 or None."""
+    """Return the words most often attended and attending, and how many the ten first of both have in common."""
     counts = relation_counts(trace, PARTNERS, MASK)
     return {
         direction: counts.by_type(direction, top=LISTED, count="tokens")[["type", "count"]].values.tolist()
         for direction in ("attended", "attending")
-    } | {"saturation": counts.saturation("attended", count="tokens")}
+    } | {"common": {by: len(counts.intersection(by=by, count="tokens", top=TOP)) for by in ("type", "position")}}
 
 
 def _received_by_place(trace: Trace) -> list[float]:

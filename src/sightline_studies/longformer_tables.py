@@ -1,47 +1,67 @@
-"""Tables of the Longformer study over the data set: performance, similarity with chance and control, partners."""
+"""Tables of the Longformer study: the printed ones beside ours, words, partners, accuracy."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline_studies.accuracy import CAPTION, accuracy_columns
-from sightline_studies.longformer_example import COUNTED
-from sightline_studies.study import Measured, StudyTable
+from sightline_studies.data import DataSet
+from sightline_studies.longformer_example import (
+    COUNTED,
+)
+from sightline_studies.longformer_steps import (
+    MASK,
+    TOP,
+    rank_words,
+)
+from sightline_studies.study import (
+    StudyTable,
+)
+from sightline_studies.tables import Keys, printed, rows_of, tabulate
+from sightline_studies.verdicts import Measured
+from sightline_studies.workbench import Subject
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-STATISTICS = ("cosine_normalised", "kendall", "average_overlap", "jaccard")
-"""What the published tables show; their "RBO" with p = 1 is the average overlap."""
-MODES = {"unmasked": "all words", "dropped": "masked words left out", "zeroed": "masked words set to 0, as published"}
-SOURCE = "author's repository, Attn_attr_sim_means.ipynb"
-PUBLISHED: dict[tuple[str, str, bool], dict[str, float]] = {
-    ("unmasked", "all", False): {"kendall": 0.131, "average_overlap": 0.582, "jaccard": 0.199},
-    ("unmasked", "all", True): {"kendall": 0.134, "average_overlap": 0.581, "jaccard": 0.188},
-    ("unmasked", "last", False): {"kendall": 0.157, "average_overlap": 0.590, "jaccard": 0.187},
-    ("unmasked", "last", True): {"kendall": 0.168, "average_overlap": 0.594, "jaccard": 0.184},
-    ("zeroed", "all", False): {"kendall": 0.737, "average_overlap": 0.774, "jaccard": 0.197},
-    ("zeroed", "all", True): {"kendall": 0.733, "average_overlap": 0.770, "jaccard": 0.178},
-    ("zeroed", "last", False): {"kendall": 0.739, "average_overlap": 0.777, "jaccard": 0.199},
-    ("zeroed", "last", True): {"kendall": 0.743, "average_overlap": 0.778, "jaccard": 0.197},
+PAPERS = "papers"
+CLASS = 1
+"""The class whose tokens the report lists."""
+MODES = {"no": "unmasked", "yes": "zeroed"}
+"""Column "masked" of the printed tables -> how it is measured here: masked tokens are set to 0, as published."""
+STATISTICS = {
+    "cosine": "cosine",
+    "cosine_normalised": "cosine",
+    "kendall": "kendall",
+    "average_overlap": "rbo",
+    "jaccard": "jaccard_top5pct",
 }
-"""(mode, layers, scaled) -> means over the papers. The cosine there is of unscaled vectors, another quantity."""
-SHOWN = 10
-"""Words of a table of partners."""
-SIMILARITY = (
-    "mean: over documents, with its 95 % interval. chance: the same statistic for attribution that was shuffled among "
-    "the tokens and summed over words again. For Kendall's tau it is above 0 where words have several tokens: such "
-    "words receive more attention and sum more scores, even shuffled ones. random weights: the same model with weights "
-    "drawn anew, on {control:,} documents. layers: whose received attention is averaged. scaled: heads weighted by "
-    "importance. average overlap is the published RBO with p = 1. published: from the "
-    f"{SOURCE}, a run with a larger model on other papers; difference: measured minus published."
+"""Ours -> printed. The report does not say which cosine it prints; its RBO has p = 1, which is the average overlap."""
+LAYERS = {"12": "last", "all": "all"}
+"""Column "attention_layer" of the printed tables -> ours."""
+MISPRINT = (
+    "The printed cosine of 0.120 for layer 12, unscaled, unmasked is probably a misprint of 0.259. With 0.259, masking "
+    "raises the cosine by 79.4 % on average, and RBO by 32.1 %: the report's 79.51 and 32.03 %, with names exchanged."
 )
 Entries = Sequence[Mapping[str, Any]]
 Pairs = dict[int, tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What was measured on one data set."""
+
+    data: DataSet
+    subject: Subject
+    tested: Entries
+    trained: Entries
+    control: Entries
+    importance: npt.NDArray[np.float64]
+    aside: str
+    """Why it does not decide."""
 
 
 def similarity_values(entries: Entries, mode: str, statistic: str, layers: str = "all", scaled: bool = False) -> Pairs:
@@ -54,95 +74,107 @@ def similarity_values(entries: Entries, mode: str, statistic: str, layers: str =
     }
 
 
-def published_tau(mode: str, layers: str, *, scaled: bool = False) -> float:
-    """Return Kendall's tau as published."""
-    return PUBLISHED[mode, layers, scaled]["kendall"]
+def values_of(pairs: Pairs, place: int = 0) -> list[float]:
+    """Return the values of some documents; place 1: their chance levels."""
+    return [pair[place] for pair in pairs.values()]
 
 
-def mean_chance(pairs: Pairs) -> float:
-    """Return the mean of the chance levels."""
-    return float(np.mean([chance for _, chance in pairs.values()])) if pairs else float("nan")
+def similarity_table(name: str, result: Result, seed: int) -> StudyTable:
+    """Return Tables 1 and 2, or 3 and 4: every statistic, printed, measured, by chance and with random weights."""
+
+    def values(entries: Entries, place: int = 0) -> Callable[[Keys], list[float]]:
+        def cell(keys: Keys) -> list[float]:
+            mode, layers = MODES[keys["masked"]], LAYERS[keys["layers"]]
+            scaled = keys["scaled"] == "yes"
+            return values_of(similarity_values(entries, mode, keys["statistic"], layers, scaled), place)
+
+        return cell
+
+    def known(keys: Keys) -> Any:
+        where = {"data": name, "attention_layer": keys["layers"], "scaled": keys["scaled"], "masked": keys["masked"]}
+        return printed("longformer_similarity", STATISTICS[keys["statistic"]], **where)
+
+    rows = rows_of(layers=LAYERS, scaled=("yes", "no"), masked=("yes", "no"), statistic=STATISTICS)
+    columns = {
+        "published": known,
+        "measured": values(result.trained),
+        "chance": lambda keys: float(np.mean(values(result.trained, 1)(keys) or [np.nan])),
+        "random_weights": lambda keys: float(np.mean(values(result.control)(keys) or [np.nan])),
+    }
+    tables = "Tables 1 and 2: papers" if name == PAPERS else "Tables 3 and 4: clinical notes"
+    return StudyTable(
+        f"similarity_{name}",
+        f"{tables}, attention against attribution",
+        tabulate(rows, columns, seed=seed),
+        "Layers: 12 is the last one, whatever the model. Masked tokens are set to 0 in both lists, as published. "
+        f"Chance: shuffled attribution. {MISPRINT if name == PAPERS else ''}",
+    )
 
 
-def similarity_tables(trained: Entries, control: Entries, seed: int) -> list[StudyTable]:
-    """Return one table per way to treat masked words, with one row per layers × heads × statistic."""
-    return [
-        StudyTable(
-            f"similarity_{mode}",
-            f"Attention against attribution: {title}",
-            _similarity_frame(trained, control, mode, seed),
-            SIMILARITY.format(control=len(control)),
+def token_table(name: str, result: Result, seed: int) -> StudyTable:
+    """Return the tokens with the largest and smallest attribution for class 1 over the data set, beside the printed."""
+    ours = rank_words([entry["tokens"] for entry in result.trained], CLASS, seed, MASK)
+    sides = {"positive": ours[ours["mean"] > 0], "negative": ours[ours["mean"] < 0].iloc[::-1]}
+
+    def cell(column: str) -> Callable[[Keys], Any]:
+        def value(keys: Keys) -> Any:
+            rows = sides[keys["side"]]
+            if keys["rank"] > len(rows):
+                return Measured.of([]) if column == "mean" else ""
+            row = rows.iloc[keys["rank"] - 1]
+            if column == "word":
+                return row["word"]
+            return Measured(row["mean"], row["low"], row["high"], int(row["documents"]))
+
+        return value
+
+    def token(keys: Keys) -> str:
+        from sightline_studies.tables import read_published
+
+        return next(
+            row["token"]
+            for row in read_published("longformer_tokens")
+            if (row["data"], row["side"], row["rank"]) == (name, keys["side"], str(keys["rank"]))
         )
-        for mode, title in MODES.items()
-    ]
+
+    columns: dict[str, Callable[[Keys], Any]] = {
+        "printed_token": token,
+        "printed": lambda keys: printed("longformer_tokens", "attribution", data=name, **keys),
+        "token": cell("word"),
+        "attribution": cell("mean"),
+    }
+    figure = "Figs. 10e and 10f" if name == PAPERS else "Figs. 17e and 17f"
+    return StudyTable(
+        f"tokens_{name}",
+        f"{figure}: tokens for and against class 1, {name.replace('_', ' ')}",
+        tabulate(rows_of(side=sides, rank=range(1, TOP + 1)), columns, seed=seed),
+        f"Mean over all documents of a token's summed scores. Class 1 is “{result.trained[0]['classes'][CLASS]}”. The "
+        "printed tokens are those of another tokenizer and other documents.",
+    )
 
 
-def _similarity_frame(trained: Entries, control: Entries, mode: str, seed: int) -> pd.DataFrame:
+def word_table(name: str, result: Result, seed: int) -> StudyTable:
+    """Return the words with the largest and smallest attribution for class 1."""
+    return StudyTable(
+        f"words_{name}",
+        f"Words for and against class 1, {name.replace('_', ' ')}",
+        rank_words([entry["words"] for entry in result.trained], CLASS, seed, MASK),
+        "An addition: whole words, put together whatever their case. rank: among all words.",
+        appendix=True,
+    )
+
+
+def accuracy_table(results: Mapping[str, Result]) -> list[StudyTable]:
+    """Return the accuracy on every data set that has labels."""
     import pandas as pd
 
-    rows = []
-    for layers in ("last", "all"):
-        for scaled in (False, True):
-            for statistic in STATISTICS:
-                pairs = similarity_values(trained, mode, statistic, layers, scaled)
-                measured = Measured.of([value for value, _ in pairs.values()], seed)
-                random = similarity_values(control, mode, statistic, layers, scaled)
-                rows.append(
-                    {
-                        "layers": layers,
-                        "heads": "scaled" if scaled else "unscaled",
-                        "statistic": statistic,
-                        "published": (known := PUBLISHED.get((mode, layers, scaled), {}).get(statistic, np.nan)),
-                        **measured.columns(),
-                        "difference": measured.value - known,
-                        "chance": mean_chance(pairs),
-                        "random_weights": Measured.of([value for value, _ in random.values()], seed).value,
-                        "documents": measured.documents,
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
-def performance_tables(name: str, tested: Entries, classes: Sequence[str], seed: int) -> list[StudyTable]:
-    """Return accuracy and F1 of the model, and precision, recall and F1 of every class."""
-    import pandas as pd
-
-    rows = []
-    for name_of_class in classes:
-        true, predicted = (
-            np.array([str(entry[key]) == name_of_class for entry in tested]) for key in ("label", "predicted")
-        )
-        hits = int((true & predicted).sum())
-        precision, recall = hits / max(1, int(predicted.sum())), hits / max(1, int(true.sum()))
-        f1 = 2 * hits / max(1, int(predicted.sum() + true.sum()))
-        rows.append(
-            {
-                "class": name_of_class,
-                "precision": precision,
-                "recall": recall,
-                "f1": f1,
-                "documents": int(true.sum()),
-            }
-        )
-    by_class = pd.DataFrame(rows)
-    columns = accuracy_columns(tested)
-    after = {key: columns.pop(key) for key in ("learnt", "documents")}
-    whole = {"model": name, **columns, "macro_f1": float(by_class["f1"].mean()), **after}
-    return [
-        StudyTable(
-            "performance",
-            "Performance of the classifier",
-            pd.DataFrame([whole]),
-            f"{CAPTION} macro f1: mean F1 of the classes.",
-        ),
-        StudyTable(
-            "performance_classes",
-            "Performance by class",
-            by_class,
-            "precision: share of the documents predicted as this class that are of it. recall: share of its documents "
-            "that were predicted as it. f1: harmonic mean of both.",
-        ),
+    rows = [
+        {"data": name, "model": result.subject.name} | accuracy_columns(result.tested)
+        for name, result in results.items()
+        if result.tested
     ]
+    caption = f"{CAPTION} The clinical notes are those that were trained on, as in the report."
+    return [StudyTable("performance", "Accuracy of the models", pd.DataFrame(rows), caption, appendix=True)]
 
 
 def partner_table(entries: Entries) -> StudyTable:
@@ -155,19 +187,13 @@ def partner_table(entries: Entries) -> StudyTable:
         for entry in entries:
             for word, count in entry[direction]:
                 total[word] += count / len(entries)
-        best = sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
-        best += [("", float("nan"))] * (SHOWN - len(best))
+        best = sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
+        best += [("", float("nan"))] * (TOP - len(best))
         columns |= {direction: [word for word, _ in best], f"{direction}_count": [count for _, count in best]}
-    full = [entry["saturation"] for entry in entries if entry["saturation"] is not None]
-    saturation = (
-        f" The partners of a token in all layers and heads together are {100 * np.mean(full):.0f} % of the words that "
-        "it may attend to; the higher this share, the more a count shows only how often a word occurs."
-        if full
-        else ""
-    )
     return StudyTable(
         "partners",
         "Words most often attended and attending, over the data set",
         pd.DataFrame(columns),
-        f"{COUNTED} Counts are summed over the instances of the word and averaged over documents.{saturation}",
+        f"{COUNTED} Averaged over documents.",
+        appendix=True,
     )

@@ -10,7 +10,7 @@ from sightline.errors import OptionError, UsageError
 from sightline.files.hub import why_unreachable
 from sightline.progress import Progress
 from sightline.registry import suggestion
-from sightline.settings.arguments import check_count, check_one_of
+from sightline.settings.values import check_count, check_one_of
 from sightline_studies.alti import ALTI
 from sightline_studies.attcat import ATTCAT
 from sightline_studies.data import DataSources

@@ -1,10 +1,10 @@
 """What the sparse-attention study measures: importance, entropies, ties and other weights in single-attention models.
 
 Per data set, encoder and projection one model is trained (`lab.train`), and its accuracy measured on test documents. Of
-the first of these are kept: the normalised entropies of the attention, of the input importance and of the dependence of
-representations on inputs, the part of that dependence that is on the word itself, and tau-b between attention and
-importance of inputs and representations, with the share of tied pairs (`lab.feature_importance`). `lab.adversary` looks
-for other weights with the same output.
+the first of these are kept: the normalised entropies of the attention, of the input importance by gradients and by
+leave-one-out, and of the dependence of representations on inputs, and tau-b between attention and importance of inputs
+and representations, with the share of tied pairs (`lab.feature_importance`). `lab.adversary` looks for other weights
+with the same output.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from sightline.api.model import Model
 from sightline.lab import adversary, feature_importance, normalised_entropy
 from sightline.lab.adversary import Test
 from sightline.text import Example
-from sightline_studies.accuracy import measure_accuracy
+from sightline_studies.accuracy import measure_accuracy, readable
 from sightline_studies.data import DataSet
 from sightline_studies.workbench import Subject, Workbench
 
@@ -56,31 +55,34 @@ def measure_cell(bench: Workbench, data: DataSet, encoder: str, projection: str)
     name = f"{data.name}-{encoder}-{projection}"
     subject = bench.trained_model(
         name,
-        [replace(example, text=cut_words(example, tokens)) for example in data.train],
+        data.train,
         ENCODERS[encoder],
         projection=projection,
         epochs=count_epochs(len(data.train), bench.number("readings")),
-        batch=16,
+        batch=bench.number("batch"),
         learning_rate=LEARNING_RATES[encoder],
+        weight_decay=1e-5,
         max_tokens=tokens,
         vocabulary=VOCABULARY,
-        sizes={"hidden_size": width} if encoder == "transformer" else {"hidden_size": width, "embedding_size": width},
+        sizes={
+            "hidden_size": width,
+            **({"encoder_heads": 1} if encoder == "transformer" else {"embedding_size": width}),
+        },
     )
-    identity = {"model": subject.identity, "tokens": tokens}
+    identity: dict[str, Any] = {"model": subject.identity}
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
-            yield measure_document(subject.model, example, tokens)
+            yield measure_document(subject.model, example)
 
     def attack(part: Sequence[Example]) -> Iterator[list[dict[str, Any]]]:
-        yield from attack_documents(subject, part, tokens, bench)
+        yield from attack_documents(subject, part, bench)
 
-    tested = measure_accuracy(
-        bench, subject, data.test, name, identity={"tokens": tokens}, read=lambda example: cut_words(example, tokens)
-    )
-    measured = data.test[: bench.number("documents")]
+    rows = readable(bench, subject, data, [])
+    tested = measure_accuracy(bench, subject, rows, name)
+    measured = rows[: bench.number("documents")]
     documents = bench.measure_documents(f"importance-{name}", identity, measured, measure, at_once=16)
-    few = data.test[: bench.number("attacked")]
+    few = rows[: bench.number("attacked")]
     identity |= {"steps": bench.number("attack_steps"), "tests": TESTS}
     attacked = bench.measure_documents(f"adversary-{name}", identity, few, attack, at_once=len(few) or 1)
     others = [pair for pairs in attacked for pair in pairs]
@@ -95,9 +97,9 @@ def count_epochs(rows: int, readings: int) -> int:
     return max(1, round(readings / max(1, rows)))
 
 
-def measure_document(model: Model, example: Example, tokens: int) -> dict[str, Any]:
-    """Return entropies, own share and correlations of one document."""
-    encoding = model.encode(cut_words(example, tokens), truncate=True)
+def measure_document(model: Model, example: Example) -> dict[str, Any]:
+    """Return entropies and correlations of one document."""
+    encoding = model.encode(str(example.text), truncate=True)
     importance = feature_importance(model, encoding)
     attended = importance.attended
     count = int(attended.sum())
@@ -106,7 +108,7 @@ def measure_document(model: Model, example: Example, tokens: int) -> dict[str, A
         "attention_entropy": _entropy(importance.attention[attended]),
         "importance_entropy": _entropy(importance.gradient_x[attended]),
         "representation_entropy": float(importance.entropies[attended].mean()),
-        "own_share": float(np.diag(importance.representations)[attended].mean()),
+        "leave_out_entropy": _entropy(importance.leave_out_x[attended]),
         "support": float((importance.attention[attended] > 0).mean()),
     }
     pairs = count * (count - 1) / 2
@@ -117,13 +119,11 @@ def measure_document(model: Model, example: Example, tokens: int) -> dict[str, A
     return entry
 
 
-def attack_documents(
-    subject: Subject, examples: Sequence[Example], tokens: int, bench: Workbench
-) -> Iterator[list[dict[str, Any]]]:
+def attack_documents(subject: Subject, examples: Sequence[Example], bench: Workbench) -> Iterator[list[dict[str, Any]]]:
     """Yield, per document, JSD and TVD of each test."""
     result = adversary(
         subject.model,
-        [subject.model.encode(cut_words(example, tokens), truncate=True) for example in examples],
+        [subject.model.encode(str(example.text), truncate=True) for example in examples],
         tests=TESTS,
         strengths=(1.0,),
         steps=bench.number("attack_steps"),
@@ -136,9 +136,9 @@ def attack_documents(
         yield [{"test": test, "jsd": pairs[number].jsd, "tvd": pairs[number].tvd} for test, pairs in by_test.items()]
 
 
-def cut_words(example: Example, tokens: int) -> str:
-    """Return the first words of a text: the vocabulary is one of words, so that about so many tokens are read."""
-    return " ".join(str(example.text).split()[: tokens - 2])
+def cut_words(example: Example, tokens: int) -> Example:
+    """Return a text cut after its first words: the vocabulary is one of words, so that so many tokens are read."""
+    return replace(example, text=" ".join(str(example.text).split()[: tokens - 2]))
 
 
 def _entropy(weights: Any) -> float:

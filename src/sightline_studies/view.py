@@ -1,6 +1,6 @@
 """A study as a folder with a page, Markdown, tables and figures.
 
-    out/index.html       published, measured and verdict of every claim; tables; figures; what differs from the paper
+    out/index.html       verdict of every claim; tables beside the printed ones; figures; settings; appendix
     out/study.md         the same as Markdown
     out/tables/…         CSV, LaTeX, Markdown
     out/figures/…        SVG, PNG
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from sightline.files.writing import write_whole
 from sightline.metrics.statistics import FEWEST_DOCUMENTS
 from sightline.progress import Progress
 from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
+from sightline.view.plots import Measured as Dot
 from sightline.view.plots import (
-    Measured,
     attention_graphs,
     attention_grid,
     head_importance_map,
@@ -50,42 +50,42 @@ from sightline_studies.study import (
     LayerMap,
     MatrixMaps,
     Overlays,
+    Setting,
     StudyTable,
-    in_words,
-    minus_control,
 )
+from sightline_studies.verdicts import Measured, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Drawn
 
-    from sightline_studies.study import Difference, Finding, StudyResult
+    from sightline_studies.study import StudyResult
+from sightline_studies.verdicts import Finding
 
 MARKDOWN = "study.md"
 MARKDOWN_ROWS = 100
 DIGITS = 2
 """Significant digits of the numbers on the page; the CSV files hold all."""
 MEANINGS = {
-    "confirmed": "the measured interval supports the claim, and so does the difference to the control, if there is one",
-    "contradicted": "the measured interval speaks against the claim, in at least one of these models and data sets",
-    "undecided": "the documents are too few, or the effect or its difference to the control too small, to tell",
-    "artefact": "the effect is there, and as large where its cause is absent: it comes from the measure or the data",
-    "not measured": "the data or the model it needs were not given, or the model has not learnt its task",
+    "agrees": "most deciding cases lie, with their 95 % interval, on the side that the paper names, none on the other",
+    "disagrees": "some lie on the other side, and at least as many as on the paper's",
+    "cannot tell": "the intervals allow both, cases contradict each other, or nothing could be measured",
+    "could show": "the smallest effect that this sample would have shown with a probability of 80 %; of a claim, the "
+    "largest of its cases",
+    "artefact": "the effect is as large where its cause is absent, such as in a model with random weights; tested is "
+    "the difference to that control. An artefact disagrees with no claim",
+    "set aside": "does not count for the verdict, for the reason in the last column but one",
 }
-"""Verdict -> what it says."""
-CLAIMS = (
-    "measured: mean over documents with its 95 % interval, of the number that the rule names. difference: measured "
-    "minus published. control: the same number where the effect cannot be there, such as random weights. holds in: "
-    "for claims about several models or comparisons, in how many the claim is confirmed; the number is from the one "
-    "that supports it least."
-)
+"""Word of the tables -> what it says."""
+CLAIMS = "agrees, disagrees, cannot tell: number of cases. artefact: in how many the control shows it too."
 """Caption of the table of claims."""
+CASES = "measured: mean over documents with its 95 % interval, in the quantity that the paper prints."
 FEW_DOCUMENTS = 16
 FEW = (
     f"With fewer than {FEW_DOCUMENTS} documents the intervals are wide, and with fewer than {FEWEST_DOCUMENTS} "
-    "there are none: most claims stay undecided."
+    "there are none: most claims cannot be told."
 )
-TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
+TRIAL = "This is a trial: documents are few and models hardly trained, so do not rely on its verdicts."
 """For studies of size tiny."""
 LONGEST_LABEL = 24
 """Characters of the label of a token."""
@@ -111,87 +111,133 @@ def write_study(
 
 
 def claims_frame(result: StudyResult) -> pd.DataFrame:
-    """Return one row per claim: verdict, published, measured with its interval, difference, control, holds in."""
+    """Return one row per claim: verdict, number of cases by verdict, artefact, the difference that would have shown."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {
+                "claim": finding.claim.name,
+                "where": finding.claim.where,
+                "verdict": finding.verdict,
+                **{name.replace(" ", "_"): finding.tally[name] for name in get_args(Verdict)},
+                "artefact": finding.artefact,
+                "could_show": finding.detectable,
+            }
+            for finding in result.outcome.findings
+        ]
+    )
+
+
+def cases_frame(result: StudyResult) -> pd.DataFrame:
+    """Return one row per case of a claim: what the paper printed, what was measured, the verdict, and the control."""
     import pandas as pd
 
     rows = []
     for finding in result.outcome.findings:
-        published = None if finding.published is None else finding.published.value
-        measured, control = finding.measured, finding.control
-        rows.append(
-            {
-                "claim": finding.claim.name,
-                "verdict": finding.verdict,
-                "published": "not given here" if published is None else format_number(published, "g"),
-                "measured": None if measured is None else measured.value,
-                "low": None if measured is None else measured.low,
-                "high": None if measured is None else measured.high,
-                "difference": None if measured is None or published is None else measured.value - published,
-                "control": None if control is None else control.value,
-                "holds_in": None if finding.tally is None else f"{finding.tally.held} of {len(finding.tally.known)}",
-            }
-        )
-    numbers = ("measured", "low", "high", "difference", "control")
-    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
+        for case in finding.cases:
+            control = case.control
+            rows.append(
+                {
+                    "claim": finding.claim.name,
+                    "case": case.name,
+                    "published": _range(case.published),
+                    **case.measured.columns("measured"),
+                    "verdict": "set aside" if case.set_aside else case.verdict,
+                    "could_show": case.measured.detectable,
+                    **(Measured.of([]) if control is None else control).columns("control"),
+                    "artefact": case.artefact,
+                    "reason": case.set_aside or "–",
+                    "documents": case.measured.documents,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return one number, or the smallest and largest of several; the paper may print none."""
+    ends = [format_number(end, "g") for end in sorted({min(values), max(values)})] if values else ["not printed"]
+    return " to ".join(ends)
 
 
 def join_intervals(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with every mean and the ends of its interval in one column: "0.41 (0.38 to 0.44)".
+    """Return the frame with every mean, deviation and interval in one column: "0.41 ± 0.2 (0.38 to 0.44)".
 
-    The ends of x are the columns x_low and x_high; those of a mean or of the measured number are low and high.
+    Those of x are the columns x_std, x_low and x_high; those of a mean are std, low and high. Printed numbers
+    (`tables.tabulate`) keep all their digits.
     """
     import pandas as pd
 
-    pairs = _intervals(frame)
-    ends = {end for pair in pairs.values() for end in pair}
+    names, printed = list(frame.columns), frame.attrs.get("printed", ())
     columns: dict[str, Any] = {}
-    for name in frame.columns:
-        if name in pairs:
-            cells = zip(*(frame[key].tolist() for key in (name, *pairs[name])), strict=True)
-            columns[name] = [_with_ends(*cell) for cell in cells]
-        elif name not in ends:
+    joined: set[str] = set()
+    for name in names:
+        keys = [key if name == "mean" else f"{name}_{key}" for key in ("std", "low", "high")]
+        found = [key if key in names else None for key in keys]
+        if any(found) or name in printed:
+            joined |= {key for key in found if key}
+            parts = [frame[key] if key else [math.nan] * len(frame) for key in (name, *found)]
+            show = _in_full if name in printed else _shortened
+            columns[name] = [_join(show, *cell) for cell in zip(*parts, strict=True)]
+        else:
             columns[name] = frame[name].tolist()
-    return pd.DataFrame(columns)
+    return pd.DataFrame({name: values for name, values in columns.items() if name not in joined})
 
 
-def _intervals(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Return the columns that have an interval, each with the columns that hold its ends."""
-    names = list(frame.columns)
-    pairs = {name: (f"{name}_low", f"{name}_high") for name in names if f"{name}_low" in names}
-    first = next((name for name in ("measured", "mean") if name in names and "low" in names), None)
-    return pairs if first is None else {first: ("low", "high"), **pairs}
+def _in_full(value: float) -> str:
+    return format_number(value, "g")
 
 
-def _with_ends(value: float, low: float, high: float) -> str:
+def _shortened(value: float) -> str:
+    return str(format_value(value, DIGITS))
+
+
+def _join(show: Callable[[float], str], value: float, std: float, low: float, high: float) -> str:
     if math.isnan(value):
         return MISSING
-    return f"{format_value(value, DIGITS)} ({format_range(low, high, lambda end: format_value(end, DIGITS))})"
+    spread = "" if math.isnan(std) else f" ± {show(std)}"
+    ends = "" if math.isnan(low) else f" ({format_range(low, high, show)})"
+    return f"{show(value)}{spread}{ends}"
 
 
 def study_sections(result: StudyResult) -> list[Section]:
-    """Return the sections of the page: claims, tables, figures, what differs."""
+    """Return the sections of the page: claims, tables, figures, settings, and the appendix."""
     outcome = result.outcome
     claims: list[Part] = [
-        _table(StudyTable("claims", "Published beside measured", claims_frame(result), CLAIMS)),
-        Terms("Evidence", {finding.claim.name: finding_sentence(finding) for finding in outcome.findings}),
-        Terms("Verdicts", MEANINGS),
+        _table(StudyTable("claims", "Verdicts", claims_frame(result), CLAIMS)),
+        _table(StudyTable("cases", "Published beside measured", cases_frame(result), CASES)),
     ]
-    tables: list[Part] = [_table(table) for table in outcome.tables]
+    tables, appendix = ([_table(table) for table in outcome.tables if table.appendix == last] for last in (False, True))
     pictures: list[Part] = [
         Picture(figure.name, figure.title, figure.sentence, partial(draw_figure, figure)) for figure in outcome.figures
     ]
-    differences = {difference.subject: difference_sentence(difference) for difference in outcome.differences}
+    settings = settings_frame(outcome.settings)
+    statements = {finding.claim.name: finding_sentence(finding) for finding in outcome.findings}
     return [
         Section("claims", "Claims", opening_sentences(result), tuple(claims)),
         Section("tables", "Tables", (), tuple(tables)),
         Section("figures", "Figures", (), tuple(pictures)),
         Section(
-            "differences",
-            "What differs from the paper",
+            "settings",
+            "Settings of the paper and of this run",
             tuple(f"Left out: {part}" for part in outcome.left_out),
-            (Terms("Differences", differences),),
+            (_table(StudyTable("settings", "Row by row", settings)),),
+        ),
+        Section(
+            "appendix",
+            "Appendix",
+            (),
+            (Terms("Statements", statements), Terms("Words of the tables", MEANINGS), *appendix),
         ),
     ]
+
+
+def settings_frame(settings: Sequence[Setting]) -> pd.DataFrame:
+    """Return the table of settings."""
+    import pandas as pd
+
+    names = {"subject": "setting", "paper": "paper", "at_paper_size": "size_paper", "here": "here", "why": "reason"}
+    return pd.DataFrame([{title: getattr(row, name) or "–" for name, title in names.items()} for row in settings])
 
 
 def _table(table: StudyTable) -> Table:
@@ -226,35 +272,28 @@ def study_markdown(title: str, sections: Sequence[Section], result: StudyResult)
 
 
 def opening_sentences(result: StudyResult) -> tuple[str, ...]:
-    """Return the paper, the question and how the verdicts are divided."""
+    """Return the paper, the question, how the verdicts are divided, and what this size cannot judge."""
+    study = result.study
     verdicts = Counter(finding.verdict for finding in result.outcome.findings)
-    divided = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    sentences = [f"{result.study.paper}.", result.study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
-    return (*sentences, *warnings(result))
+    divided = ", ".join(f"{verdicts[name]} {name}" for name in get_args(Verdict) if verdicts[name])
+    sentences = [f"{study.paper}.", study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
+    limits = study.cannot_judge.get(result.size)
+    return (*sentences, *([f"Size {result.size}: {limits}"] if limits else []), *warnings(result))
 
 
 def warnings(result: StudyResult) -> list[str]:
     """Return a sentence if too few documents were measured for a verdict."""
     if result.size == "tiny":
         return [TRIAL]
-    counts = [finding.measured.documents for finding in result.outcome.findings if finding.measured is not None]
+    counts = [case.measured.documents for finding in result.outcome.findings for case in finding.deciding]
     return [FEW] if counts and min(counts) < FEW_DOCUMENTS else []
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return verdict, statement of the paper, evidence, where the published number is from, and rule."""
-    sentences = [f"{finding.verdict.capitalize()}.", finding.claim.sentence, finding.evidence]
-    measured, control = finding.measured, finding.control
-    if measured is not None and control is not None:
-        sentences.append(f"Measured minus control: {in_words(minus_control(measured, control))}.")
-    if (published := finding.published) is not None:
-        sentences.append(f"Published: {format_number(published.value, 'g')} ({published.where}).")
-    return " ".join([*sentences, f"Rule: {finding.claim.rule}"])
-
-
-def difference_sentence(difference: Difference) -> str:
-    """Return what the paper has, what this run has, and why."""
-    return f"Paper: {difference.paper}. Here: {difference.here}. Reason: {difference.why}."
+    """Return verdict, statement of the paper, the quantity that is compared, and what else a reader has to know."""
+    claim = finding.claim
+    sentences = [f"{finding.verdict.capitalize()}.", claim.sentence, f"Quantity: {claim.quantity} ({claim.where})."]
+    return " ".join([*sentences, *([finding.evidence] if finding.evidence else [])])
 
 
 def draw_figure(figure: Figure) -> Drawn:
@@ -269,8 +308,7 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
         return similarity_dots(
             {
                 panel: [
-                    Measured(group, mean.value, mean.low, mean.high, chance, chance, chance)
-                    for group, mean, chance in rows
+                    Dot(group, mean.value, mean.low, mean.high, chance, chance, chance) for group, mean, chance in rows
                 ]
                 for panel, rows in drawing.panels.items()
             },

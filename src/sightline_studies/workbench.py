@@ -29,8 +29,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline import builtin
-from sightline.api.model import Model, load
-from sightline.corpus.hub import HUB
+from sightline.api.load import load
+from sightline.api.model import Model
+from sightline.corpus.hub_data_sets import HUB
 from sightline.errors import InputError, ModelError, OptionError
 from sightline.files.ownership import claim_folder, own_folder
 from sightline.files.writing import write_whole

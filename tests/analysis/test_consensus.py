@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.analysis.consensus import find_consensus
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

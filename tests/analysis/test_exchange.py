@@ -13,10 +13,11 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, Au
 
 import sightline as sl
 from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, _Trials, exchange_checks, exchange_words, name_sinks
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.evaluation.rule_model import RULES, clear_documents, rule_model
 from sightline.lab.convert import to_longformer
 from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
+from sightline.settings.explain import CheckSettings
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
 from sightline.view.words.sentences import further_sentences
@@ -128,15 +129,20 @@ def test_words_of_several_tokens_change_places_with_as_many_tokens():
         assert moved[0] != position
 
 
+def exchange_of(model, exp):
+    """What exchanging the strongest words of an explanation shows, with sinks by their name."""
+    explainer = model._explainer
+    return name_sinks(exchange_words(exp, explainer.repeat(exp)), explainer.received(exp))
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_model_that_reacts_to_positions_is_found_out_and_its_words_are_not_flagged(rule):
     (text,) = clear_documents(rule, 300, 1, np.random.default_rng(1))
     plain, seamed = rule_model(rule, 0), rule_model(rule, 0, seam=64)
     # Which words change places is drawn from the order of the weakest scores, which depends on the quantity.
-    asked = {"quantity": "logit", "check": True, "check_budget": 12}
     for method in ("attnlrp", "gradient"):
-        assert plain.explain(text.text, method, **asked).exchange.artefacts == ()
-        flagged = seamed.explain(text.text, method, **asked).exchange.artefacts
+        assert exchange_of(plain, plain.explain(text.text, method, quantity="logit")).artefacts == ()
+        flagged = exchange_of(seamed, seamed.explain(text.text, method, quantity="logit")).artefacts
         assert flagged
         assert all(artefact.tokens[0] % 64 == 0 for artefact in flagged)
 
@@ -158,24 +164,10 @@ def converted(seam: str):
 @pytest.mark.parametrize(("seam", "expected"), [("tile", {64, 128, 192}), ("smooth", set())])
 def test_tiled_positions_are_flagged_and_smooth_ones_are_not(seam, expected):
     text = " ".join(np.random.default_rng(0).choice(WORDS.split(), size=230))
-    exchange = converted(seam).explain(text, "received_attention", check=True, check_budget=12).exchange
+    model = converted(seam)
+    exchange = exchange_of(model, model.explain(text, "received_attention"))
     assert {artefact.tokens[0] for artefact in exchange.artefacts if artefact.tokens[0] % 64 == 0} == expected
     assert all(artefact.reason == "sink" for artefact in exchange.artefacts if artefact.tokens[0] in expected)
-
-
-def test_a_report_takes_the_attention_of_sinks_from_the_pass_it_has_made():
-    text = " ".join(np.random.default_rng(0).choice(WORDS.split(), size=230))
-    passes, exchanges = [], []
-    for explain in (
-        lambda model, **check: model.explain(text, "received_attention", check=True, **check),
-        lambda model, **check: model.report(text, ["received_attention"], **check).first,
-    ):
-        model = converted("tile")
-        exchanges.append(explain(model, check_budget=12).exchange)
-        passes.append(model.network.forward_passes)
-    assert exchanges[0] == exchanges[1]
-    assert any(artefact.reason == "sink" for artefact in exchanges[0].artefacts)
-    assert passes[1] == passes[0] - 1
 
 
 def test_positions_that_draw_attention_are_named_as_sinks():
@@ -191,11 +183,12 @@ def checked():
     return rule_model("any", 0, seam=64), text
 
 
-def test_artefacts_are_named_in_checks_sentences_lists_and_records_but_not_quoted(checked, tmp_path):
+def test_artefacts_are_named_in_checks_sentences_lists_and_records(checked, tmp_path):
     model, text = checked
-    exp = model.explain(text.text, "attnlrp", check=True, check_budget=12)
+    exp = model.explain(text.text, "attnlrp")
+    exchange = exchange_of(model, exp)
+    exp = dataclasses.replace(exp, exchange=exchange, checks={**exp.checks, **exchange_checks(exp, exchange)})
     flagged = {position for artefact in exp.exchange.artefacts for position in artefact.tokens}
-    assert exchange_checks(exp, exp.exchange) == {name: exp.checks[name] for name in EXCHANGE_ENTRIES}
     expected = np.abs(exp.scores[sorted(flagged)]).sum() / np.abs(exp.scores).sum()
     assert exp.checks["artefact_share"] == pytest.approx(expected)
     assert "not to the word" in further_sentences(exp)[0]
@@ -211,7 +204,6 @@ def test_artefacts_are_named_in_checks_sentences_lists_and_records_but_not_quote
     for word in at_position:
         assert counts.get(word.text.casefold(), 0) < everything[word.text.casefold()]
     assert lists.note.startswith("The list leaves out stop words, punctuation and artefacts")
-    assert f"“{text.text.split()[text.deciding[0]]}”" in headline(exp)
     reasons = {tuple(entry["tokens"]): entry["reason"] for entry in exp.to_dict()["artefacts"]}
     assert reasons[(0,)] == "special"
     assert {tokens for tokens, reason in reasons.items() if reason != "special"} == {
@@ -224,34 +216,48 @@ def test_artefacts_are_named_in_checks_sentences_lists_and_records_but_not_quote
         assert loaded.artefacts == exp.artefacts
 
 
+def test_only_words_to_be_named_are_exchanged_and_artefacts_are_not_named(checked):
+    model, text = checked
+    exp = model.explain(text.text, "attnlrp", check=True)
+    assert {word.text for word in exp.verdict.named} == {text.text.split()[place] for place in text.deciding}
+    assert exp.exchange.tested == len(exp.check.tested)
+    stays_where_it_is = dataclasses.replace(
+        model._checker(CheckSettings()), repeat=lambda exp: lambda encodings: [exp.scores for _ in encodings]
+    )
+    fooled = stays_where_it_is.check(exp, None)
+    assert fooled.check.tested == exp.check.tested
+    assert fooled.verdict.named == ()
+    assert {artefact.tokens for artefact in fooled.exchange.artefacts} == {word.tokens for word in exp.check.tested}
+    assert "“" not in headline(fooled).partition(")")[2]
+
+
 def test_the_exchange_belongs_to_its_scores_and_can_be_switched_off(checked):
     model, text = checked
-    exp = model.explain(text.text, "attnlrp", check=True, check_budget=12)
+    exp = model.explain(text.text, "attnlrp", check=True)
     edited = dataclasses.replace(exp, scores=exp.scores[::-1].copy())
     assert edited.exchange is None
     assert not set(EXCHANGE_ENTRIES) & set(edited.checks)
-    assert model.check(edited).exchange is None
+    mine = dataclasses.replace(exp, scores=exp.scores * 2.0, method="attnlrp")
+    assert model.check(mine).verdict.named == exp.verdict.named
+    assert model.check(mine).exchange is None
     assert model.check(exp).exchange == exp.exchange
     assert model.check(exp, artefacts=False).exchange is None
     assert model.explain(text.text, "attnlrp", check=True, artefacts=False).exchange is None
     assert model.explain(text.text, "attnlrp").exchange is None
-    assert all(artefact.reason == "special" for artefact in model.explain(text.text, "attnlrp").artefacts)
 
 
-def test_methods_that_call_the_model_many_times_are_not_exchanged():
-    model = load(tiny_module(), tokenizer=wordpiece())
-    assert model.explain(WORDS, "integrated_gradients", check=True, check_budget=12).exchange is None
-    assert model.explain(WORDS, "flow", check=True, check_budget=12).exchange is None
-    assert model.explain(WORDS, "attcat", check=True, check_budget=12).exchange is not None
+def test_methods_that_call_the_model_many_times_are_not_exchanged(checked):
+    model, text = checked
+    exp = model.explain(text.text, "integrated_gradients", check=True)
+    assert exp.verdict.named
+    assert exp.exchange is None
 
 
 def test_every_target_can_be_exchanged():
     model = load(tiny_module(), tokenizer=wordpiece())
     text = " ".join([WORDS] * 3)
-    for by_class in model.explain(
-        text, methods=["attcat", "rollout"], target="all", check=True, check_budget=12
-    ).values():
-        assert all(exp.exchange is not None for exp in by_class.values())
+    for exp in model.explain(text, "attcat", target="all"):
+        assert exchange_of(model, exp).tested > 0
 
 
 def test_the_threshold_lies_between_what_was_measured():
@@ -269,7 +275,8 @@ def test_the_threshold_lies_between_what_was_measured():
 )
 def test_every_task_can_be_exchanged_and_what_the_head_reads_stays(auto, facts, request_):
     model = load(tiny_module(auto=auto, **facts), tokenizer=wordpiece())
-    exp = model.explain(" ".join([WORDS] * 4), "input_x_gradient", check=True, check_budget=12, **request_)
-    assert exp.exchange.tested > 0
-    flagged = {position for artefact in exp.exchange.artefacts for position in artefact.tokens}
+    exp = model.explain(" ".join([WORDS] * 4), "input_x_gradient", **request_)
+    exchange = exchange_of(model, exp)
+    assert exchange.tested > 0
+    flagged = {position for artefact in exchange.artefacts for position in artefact.tokens}
     assert flagged.isdisjoint(exp.target.read_positions)

@@ -7,7 +7,7 @@ import pytest
 
 from sightline.analysis import predict
 from sightline.analysis.pickers import Predictions
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.text import Example
 from tests.sample_explanations import encoding

@@ -234,7 +234,7 @@ def test_attention_of_another_document_is_refused(source):
 
 @pytest.fixture(scope="module")
 def model():
-    from sightline.api.model import load
+    from sightline.api.load import load
 
     return load(tiny_module(), tokenizer=wordpiece())
 

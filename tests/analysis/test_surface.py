@@ -9,10 +9,12 @@ import pytest
 
 from sightline import analysis
 
+HOMES = ("sightline.analysis", "sightline.methods.effective", "sightline.results.inside")
+
 
 def test_every_name_loads():
     for name in analysis.__all__:
-        assert getattr(analysis, name).__module__.startswith(("sightline.analysis", "sightline.results.inside"))
+        assert getattr(analysis, name).__module__.startswith(HOMES)
     assert set(analysis.__all__) <= set(dir(analysis))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         analysis.nothing  # noqa: B018

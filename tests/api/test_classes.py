@@ -12,10 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, TargetError
 from sightline.methods import METHODS
 from sightline.passes.forward import Pass, Request
+from sightline.results.report import Report
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.slow
 LABELS = {0: "AI", 1: "PL", 2: "other"}
 OWN_PASSES = {"integrated_gradients", "layer_conductance", "gradient_shap"}
 """Methods that walk a path of their own for every class."""
-OTHER_RULES = {"lrp", "partial_lrp", "transatt", "attnlrp"}
+OTHER_RULES = {"decompx", "alti_logit", "lrp", "partial_lrp", "transatt", "attnlrp"}
 """Methods that run the model once more a class, to send relevance back."""
 
 
@@ -46,7 +47,7 @@ def explain(model, encoding, **options):
 @pytest.mark.parametrize("name", METHODS.names())
 def test_every_class_is_explained_as_if_requested_alone(model, name):
     options = QUICK.get(name, {})
-    by_class = explain(model, document(model), method=name, target="all", **options)
+    by_class = explain(model, document(model), method=name, target="all", **options).by_target()
     assert list(by_class) == ["AI", "PL", "other"]
     for index, (label, explanation) in enumerate(by_class.items()):
         alone = explain(model, document(model), method=name, target=index, **options)
@@ -71,7 +72,8 @@ def test_one_forward_and_one_backward_a_class_serve_many_methods_and_documents(m
     encodings = [document(model, n) for n in (12, 10, 11)]
     results = model.explain(encodings, methods=["attcat", "cat", "rollout", "gradient"], target="all")
     assert (model.network.forward_passes, model.network.backward_passes) == (1, 3)
-    for encoding, by_method in zip(encodings, results, strict=True):
+    for encoding, report in zip(encodings, results, strict=True):
+        by_method = report.explanations
         assert list(by_method) == ["attcat", "cat", "rollout", "gradient"]
         for label, explanation in by_method["attcat"].items():
             alone = model.explain(encoding, "attcat", target=label)
@@ -84,14 +86,14 @@ def test_methods_that_do_not_know_the_class_run_once(model, monkeypatch):
     monkeypatch.setitem(
         entry.__dict__, "function", lambda trace, **options: calls.append(1) or np.ones(trace.token_count)
     )
-    by_class = model.explain(document(model), "rollout", target="all")
+    by_class = model.explain(document(model), "rollout", target="all").by_target()
     assert len(calls) == 1
     assert [explanation.target.label for explanation in by_class.values()] == ["AI", "PL", "other"]
 
 
 @pytest.mark.parametrize("quantity", ["probability", "log_probability", "margin"])
 def test_the_quantity_is_that_of_every_class(model, quantity):
-    by_class = model.explain(document(model), "cat", target="all", quantity=quantity)
+    by_class = model.explain(document(model), "cat", target="all", quantity=quantity).by_target()
     for label, explanation in by_class.items():
         alone = model.explain(document(model), "cat", target=label, quantity=quantity)
         np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
@@ -103,7 +105,9 @@ def test_the_quantity_is_that_of_every_class(model, quantity):
 
 @pytest.mark.parametrize("aggregate", ["sum", "product"])
 def test_a_contrast_is_the_difference_of_its_classes_layer_by_layer(model, aggregate):
-    by_class = model.explain(document(model), "attcat", target="all", aggregate=aggregate, quantity="logit")
+    by_class = model.explain(
+        document(model), "attcat", target="all", aggregate=aggregate, quantity="logit"
+    ).explanations["attcat"]
     contrast = model.explain(document(model), "attcat", target=("AI", "other"), aggregate=aggregate, quantity="logit")
     difference = by_class["AI"].layers - by_class["other"].layers
     np.testing.assert_allclose(contrast.layers, difference, rtol=0, atol=1e-12)
@@ -128,14 +132,15 @@ def test_what_one_class_needed_is_dropped_before_the_next_and_the_graph_after_th
 
 def test_classes_with_the_same_label_are_kept_apart():
     model = tiny_model(id2label={0: "other", 1: "PL", 2: "other"})
-    by_class = model.explain(document(model), target="all")
+    by_class = model.explain(document(model), target="all").by_target()
     assert list(by_class) == ["other (0)", "PL", "other (2)"]
     assert [explanation.target.index for explanation in by_class.values()] == [0, 1, 2]
 
 
 def test_all_means_all_even_where_a_class_has_that_name():
     model = tiny_model(id2label={0: "none", 1: "all", 2: "some"})
-    assert list(model.explain(document(model), target="all")) == ["none", "all", "some"]
+    by_class = model.explain(document(model), target="all").by_target()
+    assert list(by_class) == ["none", "all", "some"]
     assert model.explain(document(model), target=1).target.label == "all"
     with pytest.raises(
         TargetError, match=r"only explain\(\) goes through them; name one \(the class of that name is 1"
@@ -145,7 +150,7 @@ def test_all_means_all_even_where_a_class_has_that_name():
 
 def test_a_head_that_labels_tokens_is_explained_at_one_token_for_every_label():
     model = tiny_model(auto=AutoModelForTokenClassification, id2label=LABELS)
-    by_class = model.explain(document(model), "cat", target="all", position=4)
+    by_class = model.explain(document(model), "cat", target="all", position=4).by_target()
     for label, explanation in by_class.items():
         assert explanation.target.position == 4
         alone = model.explain(document(model), "cat", target=label, position=4)
@@ -168,26 +173,28 @@ def test_what_is_no_document_is_refused_with_a_sentence(document):
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["unchecked", "checked"])
-def test_several_explanations_are_a_dictionary_that_is_drawn_as_one_figure_and_one_page(check, tmp_path):
+def test_several_explanations_are_drawn_as_one_figure_and_one_page(check, tmp_path):
     model = load()
     text = "The compiler learns to guess."
-    options = {"target": "all", "check": check, "check_budget": 20 if check else None}
+    options = {"target": "all", "check": check, "check_readings": 20 if check else None}
     by_class = model.explain(text, method="attcat", **options)
     by_method = model.explain(text, methods=["attcat", "rollout"])
     both = model.explain(text, methods=["attcat", "rollout"], **options)
-    assert isinstance(by_class, dict)
-    assert by_class == dict(by_class)
-    assert list(by_class) == list(model.labels)
+    assert isinstance(by_class, Report)
+    assert list(by_class.by_target()) == list(model.labels)
     assert list(pickle.loads(pickle.dumps(by_method))) == ["attcat", "rollout"]
     for results, drawn in ((by_class, 2), (by_method, 2), (both, 4)):
-        assert len(results.report) == drawn
+        assert len(getattr(results, "report", results)) == drawn
         figure = results.plot(tmp_path / "figure.svg")
         shown = [text.get_text() for axes in figure.axes for text in (axes.title, *axes.texts)]
         assert (tmp_path / "figure.svg").exists()
         assert sum("AttCAT" in line or "rollout" in line.lower() for line in shown) >= 1
         assert results.to_html(tmp_path / "page.html").exists()
         assert "compiler" in results._repr_html_()
-    assert set(both["rollout"]) == set(model.labels)
-    both["rollout"].plot()
+    assert set(both.explanations["rollout"]) == set(model.labels)
+    assert list(both.by_target("rollout")) == list(model.labels)
+    with pytest.raises(InputError, match="no explanation by 'cat', only by attcat, rollout"):
+        both.by_target("cat")
+    assert list(model.report(text, ["attcat"], 0, check=False).by_target()) == [model.labels[0]]
     listed = model.explain([text, text], method="attcat", target="all")
-    assert [list(one.report.explanations) for one in listed] == [["attcat"], ["attcat"]]
+    assert [list(one.explanations) for one in listed] == [["attcat"], ["attcat"]]

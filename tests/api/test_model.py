@@ -7,13 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api import loaded
+from sightline.api.explaining import Explainer
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError
+from sightline.passes.reading import ReadPolicy
 from sightline.text import Example, as_examples
 from sightline.text.documents import read_document
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -34,6 +38,7 @@ def built_in():
     [
         (pd.DataFrame({"text": ["A compiler."]}), r"A table is not a document.*list\(data\['text'\]\)"),
         ({"text": "A compiler."}, "A table is not a document"),
+        (datasets.Dataset.from_dict({"text": ["A compiler."]}), "A table is not a document"),
         ([None], "Each document is a text or an encoding, not NoneType"),
         ([3], "Each document is a text or an encoding, not int"),
         (None, "A document is a text, an encoding or a trace, not NoneType"),
@@ -120,7 +125,7 @@ def test_a_document_read_from_a_file_goes_wherever_its_text_goes(built_in, tmp_p
         assert method("A letter.", pair=document).encoding == method("A letter.", pair=document.text).encoding
     assert built_in.report(document, check=False).encoding.text == document.text
     assert built_in.inspect(document).encoding.text == document.text
-    assert built_in.check(built_in.explain(document, method="gradient")).removal is not None
+    assert built_in.check(built_in.explain(document, method="gradient")).check is not None
 
 
 def test_rows_of_a_data_set_may_be_documents_read_from_files(tmp_path):
@@ -210,3 +215,78 @@ def test_an_object_in_half_precision_is_warned_about_and_its_probabilities_sum_t
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(module, dtype="float32")
+
+
+TEXTS = ("The compiler checks every type.", "A parser reads.", "The network learns to guess from measured data. " * 3)
+
+
+def test_every_kind_of_document_is_read_in_one_place(built_in):
+    long_text = "The compiler checks every type. " * 800
+    whole, first = built_in.read(long_text), built_in.read(long_text, ReadPolicy(truncate=True))
+    assert whole.windows is not None
+    assert first.windows is None
+    assert (first, whole) == (built_in.encode(long_text, truncate=True), built_in.encode(long_text))
+    assert built_in.read(whole) is whole
+    assert built_in.read(("A letter.", "Its answer.")) == built_in.encode("A letter.", "Its answer.")
+    assert built_in.read("A letter.", ReadPolicy(pair="Its answer.")) == built_in.encode("A letter.", "Its answer.")
+    with pytest.raises(OptionError, match="no aggregation 'sum'|aggregation"):
+        built_in.encode("A letter.", aggregation="sum")
+    with pytest.raises(OptionError, match="truncate= goes with a text"):
+        built_in.read(whole, ReadPolicy(truncate=True))
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2])
+def test_a_list_gives_what_each_document_gives_alone(built_in, batch_size):
+    documents = [*TEXTS, ("A parser reads.", "It writes a tree."), "The compiler checks every type. " * 60]
+    predicted = built_in.predict(documents, batch_size=batch_size)
+    explained = built_in.explain(documents, "gradient", batch_size=batch_size)
+    for document, prediction, explanation in zip(documents, predicted, explained, strict=True):
+        alone = built_in.predict(built_in.read(document))
+        np.testing.assert_allclose(prediction.probabilities, alone.probabilities, atol=1e-5)
+        np.testing.assert_allclose(
+            explanation.scores, built_in.explain(built_in.read(document), "gradient").scores, atol=1e-5
+        )
+
+
+def test_a_batch_holds_as_many_documents_as_it_may(built_in):
+    before = built_in.network.forward_passes
+    built_in.predict([TEXTS[0]] * 5, batch_size=2)
+    assert built_in.network.forward_passes - before == 3
+    built_in.explain([TEXTS[0]] * 5, "gradient", batch_size=2)
+    assert built_in.network.forward_passes - before == 6
+    for ask in (built_in.predict, built_in.explain):
+        with pytest.raises(OptionError, match="batch_size= goes with a list of documents"):
+            ask(TEXTS[0], batch_size=2)
+        with pytest.raises(OptionError, match="batch_size must be a whole number"):
+            ask(list(TEXTS), batch_size=0)
+
+
+def test_a_column_of_a_data_set_is_a_list_of_documents(built_in):
+    rows = datasets.Dataset.from_dict({"text": list(TEXTS)})
+    expected = built_in.predict(list(TEXTS))
+    assert [prediction.label for prediction in built_in.predict(rows["text"])] == [one.label for one in expected]
+    labelled = rows.map(lambda row: {"label": built_in.predict(row["text"]).label})
+    assert labelled["label"][:] == [one.label for one in expected]
+
+
+def test_predictions_of_a_long_list_hold_the_encodings_of_a_part_of_it(built_in, monkeypatch):
+    monkeypatch.setattr(loaded, "PREDICTED_AT_ONCE", 2)
+    seen = []
+    predict = Explainer.predict
+    monkeypatch.setattr(
+        Explainer, "predict", lambda self, read, *more: seen.append(len(read)) or predict(self, read, *more)
+    )
+    assert len(built_in.predict(list(TEXTS))) == 3
+    assert seen == [2, 1]
+
+
+def test_a_list_may_hold_chats():
+    tokenizer = wordpiece()
+    tokenizer.chat_template = "{% for m in messages %}[CLS] {{ m['content'] }} [SEP]{% endfor %}"
+    model = load(tiny_module(vocab_size=max(128, len(tokenizer))), tokenizer=tokenizer)
+    chats = [[{"role": "user", "content": text}] for text in ("the old mill", "the river runs past the mill")]
+    for chat, prediction, explanation in zip(
+        chats, model.predict(chats), model.explain(chats, "gradient"), strict=True
+    ):
+        np.testing.assert_allclose(prediction.probabilities, model.predict(chat).probabilities, atol=1e-9)
+        np.testing.assert_allclose(explanation.scores, model.explain(chat, "gradient").scores, atol=1e-9)

@@ -101,6 +101,18 @@ def test_cleaning_keeps_the_prose_and_drops_the_manners(docstring, prose):
     assert clean(docstring) == prose
 
 
+def test_a_list_of_words_becomes_sentences_that_say_nothing(tmp_path):
+    path = tmp_path / "everyday-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("everyday/words.py", "WORDS = ('bread', 'Milk', 'two words', 'egg')")
+        archive.writestr("everyday/nouns.txt", "bread\nriver\n")
+    package = Package("everyday", "1.0", "neither", "train", "MIT", words=["everyday/words.py", "everyday/nouns.txt"])
+    (document,) = package_documents(package, path)
+    assert document.side == "neither"
+    words = document.text.replace(".", "").split()
+    assert {word: words.count(word) for word in set(words)} == {"bread": 40, "milk": 40, "egg": 40, "river": 40}
+
+
 def test_no_package_is_in_two_parts_of_the_split():
     packages = read_packages()
     names = [normalised(package.name) for package in packages]

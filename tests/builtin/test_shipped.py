@@ -1,6 +1,7 @@
-"""What ships in the package: the model folder, its size and files, and the three documents."""
+"""What ships in the package: the model folder, its size and files, and the four documents."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from safetensors import safe_open
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sightline.builtin import documents, model_folder
+from tools.builtin_model.evaluate import NEUTRAL
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +79,11 @@ def test_four_thousand_and_ninety_six_tokens_fit(loaded, tokenizer):
     assert model.config.max_position_embeddings == 4_096 + model.config.pad_token_id + 1
 
 
-def test_the_three_documents_are_there_and_long(tokenizer):
-    assert set(documents()) == {"machine_learning", "programming_languages", "learned_compilers"}
+def test_the_four_documents_are_there_and_long(tokenizer):
+    assert set(documents()) == {"machine_learning", "programming_languages", "learned_compilers", "library_report"}
     for name, path in documents().items():
         ids = tokenizer(path.read_text(encoding="utf-8"), verbose=False)["input_ids"]
-        assert 2_000 <= len(ids) <= 4_000, name
+        assert 1_500 <= len(ids) <= 4_000, name
         assert ids.count(tokenizer.unk_token_id) <= 2, name
 
 
@@ -91,10 +93,48 @@ def test_the_three_documents_are_there_and_long(tokenizer):
 )
 def test_the_clear_documents_are_classified_right(name, label, loaded, tokenizer):
     model, _ = loaded
-    batch = tokenizer(documents()[name].read_text(encoding="utf-8"), return_tensors="pt")
+    text = documents()[name].read_text(encoding="utf-8")
+    assert probabilities(model, tokenizer, text)[model.config.label2id[label]] > 0.9
+
+
+def probabilities(model, tokenizer, text):
     with torch.inference_mode():
-        probabilities = model(**batch).logits.softmax(1)[0]
-    assert probabilities[model.config.label2id[label]] > 0.5
+        return model(**tokenizer(text, return_tensors="pt")).logits.softmax(1)[0]
+
+
+@pytest.mark.parametrize("text", ["", "[MASK]", " ".join(["[MASK]"] * 500)])
+def test_the_model_is_undecided_about_nothing(text, loaded, tokenizer):
+    model, _ = loaded
+    assert 0.4 <= probabilities(model, tokenizer, text)[1] <= 0.6
+
+
+def test_the_model_is_undecided_about_everyday_sentences(loaded, tokenizer):
+    model, _ = loaded
+    chosen = [probabilities(model, tokenizer, text)[1] for text in NEUTRAL.read_text(encoding="utf-8").splitlines()]
+    assert 0.4 <= sum(chosen) / len(chosen) <= 0.6
+    assert sum(0.4 <= probability <= 0.6 for probability in chosen) >= len(chosen) / 2
+
+
+def test_ten_words_of_the_demonstration_decide(loaded, tokenizer):
+    """Without its few words about machine learning, the report of a library does not get that label."""
+    model, _ = loaded
+    text = documents()["library_report"].read_text(encoding="utf-8")
+    words = [
+        "neural",
+        "network",
+        "train",
+        "trained",
+        "training",
+        "model",
+        "learned",
+        "learns",
+        "predict",
+        "predictions",
+    ]
+    without = re.sub(rf"\b({'|'.join(words)})\b", "", text)
+    assert len(text.split()) - len(without.split()) < 25
+    assert probabilities(model, tokenizer, text)[1] > 0.6
+    assert probabilities(model, tokenizer, without)[1] < 0.5
 
 
 def test_card_and_metrics_state_the_same_figures():

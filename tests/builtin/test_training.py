@@ -10,8 +10,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from sightline.lab.convert import to_longformer
 from tools.builtin_model.corpus import Document
 from tools.builtin_model.embeddings import chunk_counts, latent_vectors
-from tools.builtin_model.evaluate import evaluation_set, over_packages, wilson
-from tools.builtin_model.train import Sampler, Stream, document_logits, scores
+from tools.builtin_model.evaluate import calibration_error, evaluation_set, over_packages, wilson
+from tools.builtin_model.train import Sampler, Stream, calibrate, document_logits, scores
 from tools.builtin_model.vocabulary import (
     CLS,
     MASK,
@@ -141,20 +141,61 @@ def test_latent_vectors_equal_a_dense_decomposition():
 
 
 def test_batches_are_balanced_framed_and_partly_hidden():
-    sampler = Sampler([Stream("a", "PL", [10] * 500), Stream("b", "AI", [20] * 40)], seed=0)
-    ids, labels = sampler.batch(8, 64, hidden_share=0.25)
-    assert labels.tolist() == [0, 1] * 4
+    streams = [Stream("a", "PL", [10] * 500), Stream("b", "AI", [20] * 40), Stream("c", "neither", [30] * 500)]
+    sampler = Sampler(streams, seed=0, blank_share=0.0)
+    ids, targets = sampler.batch(9, (64,), hidden_share=0.25)
+    assert targets.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]] * 3
     assert (ids[:, 0] == CLS).all()
     assert set(ids[0].tolist()) == {CLS, 10, SEP, MASK}
+    assert set(ids[2].tolist()) == {CLS, 30, SEP, MASK}
     assert ids[1, 41] == SEP
     assert (ids[1, 42:] == PAD).all()
-    hidden = (ids == MASK).sum() / ((ids == MASK) | (ids == 10) | (ids == 20)).sum()
+    hidden = (ids == MASK).sum() / ((ids == MASK) | (ids == 10) | (ids == 20) | (ids == 30)).sum()
     assert 0.1 < hidden < 0.4
+
+
+def test_blank_rows_hold_nothing_but_hidden_tokens_and_are_undecided():
+    streams = [Stream(side, side, [10] * 500) for side in ("PL", "AI", "neither")]
+    ids, targets = Sampler(streams, seed=0, blank_share=1.0).batch(30, (64,), hidden_share=0.0)
+    undecided = ids[(targets == 0.5).all(1)]
+    assert len(undecided) == 10
+    assert set(undecided.flatten().tolist()) == {CLS, SEP, PAD, MASK}
+    assert (undecided[:, 1] == SEP).any()  # an empty text
 
 
 def test_scores_weigh_both_sides_equally():
     logits = torch.tensor([[9.0, 0.0]] * 3 + [[9.0, 0.0]])
-    assert scores(logits, [0, 0, 0, 1])["accuracy"] == 0.5
+    assert scores(logits, ["PL", "PL", "PL", "AI"])["accuracy"] == 0.5
+
+
+def test_a_text_of_neither_side_costs_nothing_where_the_model_is_undecided():
+    logits = torch.tensor([[30.0, 0.0], [0.0, 30.0], [1.0, 1.0]])
+    assert scores(logits, ["PL", "AI", "neither"]) == {"loss": pytest.approx(0.0, abs=1e-6), "accuracy": 1.0}
+
+
+def test_the_temperature_is_the_best_one_and_is_folded_into_the_weights():
+    long = to_longformer(tiny_bert(), 128, 16, "tile").float().eval()
+    encoded = [[5 + place] * 6 for place in range(40)]
+    with torch.no_grad():  # far too sure of itself, and neither class is preferred
+        long.classifier.out_proj.weight *= 100
+        long.classifier.out_proj.bias -= document_logits(long, encoded, 128).median(0).values
+    before = document_logits(long, encoded, 128)
+    labels = ["AI" if row[1] > row[0] else "PL" for row in before]
+    for place in (before[:, 1] - before[:, 0]).abs().argsort()[:8].tolist():  # those the model is least sure of
+        labels[place] = {"AI": "PL", "PL": "AI"}[labels[place]]
+    temperature = calibrate(long, [*encoded, [5]], [*labels, "neither"], (128,))
+    after = document_logits(long, encoded, 128)
+    torch.testing.assert_close(after, before / temperature, rtol=1e-4, atol=1e-4)
+    assert 0.1 < temperature < 10
+    fits = [scores(before / t, labels)["loss"] for t in (temperature * 0.8, temperature, temperature * 1.25)]
+    assert fits[1] == min(fits)
+
+
+def test_calibration_error_is_the_gap_between_confidence_and_accuracy():
+    probabilities = np.array([0.95] * 10 + [0.05] * 10)
+    labels = np.array([1] * 8 + [0] * 2 + [0] * 10)
+    assert calibration_error(probabilities, labels) == pytest.approx(0.05)  # 18 of 20 right at a confidence of 0.95
+    assert calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([1, 1, 1, 0])) == pytest.approx(0.0)
 
 
 def test_evaluation_set_is_long_capped_balanced_and_of_one_split():

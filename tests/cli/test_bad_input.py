@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.cli.reading import read_text
+from sightline.cli.input_texts import read_text
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -193,7 +193,7 @@ def test_interrupts_and_surprises_end_with_a_sentence_too(
     def fail(*arguments, **options):
         raise failure
 
-    monkeypatch.setattr("sightline.api.model.Model.explain", fail)
+    monkeypatch.setattr("sightline.api.model.Model.report", fail)
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", "out.html")
     assert result.exit_code == code
     assert says in result.stderr

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from sightline.api.checking import CHECK_STAGE
-from sightline.cli.progress import CheckTime, LateProgress, first_answer
+from sightline.cli.progress_bar import CheckTime, LateProgress, first_answer
+from sightline.metrics.check import TEST_STAGE
 from sightline.results.report import Report
 from sightline.view.words.headline import headline
 from tests.sample_explanations import encoding, explanation
@@ -22,37 +22,31 @@ def make_report(methods: int = 2, explain_seconds: float = 3.0) -> Report:
     )
 
 
-def say(first_call: float, calls: int, *, done: int = 1, artefacts: bool = True, replacements: int = 1) -> str:
-    """What is printed when the first `done` calls of a check took `first_call` seconds each."""
+def say(per_call: float, calls: int, *, done: int = 1, artefacts: bool = True, every: bool = False) -> str:
+    """What is printed when the first `done` calls of a check took `per_call` seconds each."""
     console = Console(file=io.StringIO(), force_terminal=False, width=200)
-    times = iter([100.0, 100.0 + done * first_call])
+    times = iter([100.0, 100.0 + done * per_call])
     with LateProgress(console) as progress:
-        watch = CheckTime(progress, replacements=replacements, artefacts=artefacts, clock=lambda: next(times))
+        watch = CheckTime(progress, every=every, artefacts=artefacts, clock=lambda: next(times))
         watch.explained(make_report())
-        watch(CHECK_STAGE, 0, 0)
+        watch(TEST_STAGE, 0, calls)
         for step in range(done, calls + 1):
-            watch(CHECK_STAGE, step, calls)
+            watch(TEST_STAGE, step, calls)
     return console.file.getvalue()
 
 
-def test_a_long_check_is_announced_once_with_its_time_and_a_shorter_one():
-    # 62 calls, a tenth more for the second method, 8 for deleted sentences per method, two runs of the methods.
-    assert say(10.0, 62) == (
-        f"The check takes about {(10 * (62 * 1.1 + 16) + 6) / 60:.0f} min, with --check-calls 32 about "
-        f"{(10 * (32 * 1.1 + 16) + 6) / 60:.0f} min; --no-check leaves it out.\n"
-    )
-    assert say(10.0, 62, done=7) == say(10.0, 62)
+def test_a_long_check_is_announced_once_with_its_time():
+    # 17 calls for the test, about 15 for the smallest set, two runs of the method.
+    seconds = 10 * (17 + 15) + 2 * 3
+    assert say(10.0, 17) == f"The check takes about {seconds / 60:.0f} min; --no-check leaves it out.\n"
+    assert say(10.0, 17, done=7) == say(10.0, 17)
+    assert say(0.2, 17) == ""
 
 
-def test_a_check_that_is_short_or_already_small_needs_no_advice():
-    assert say(0.2, 62) == ""
-    assert say(2.0, 22) == f"The check takes about {2 * (22 * 1.1 + 16) + 6:.0f} s; --no-check leaves it out.\n"
-
-
-@pytest.mark.parametrize(("artefacts", "replacements"), [(False, 1), (True, 2)])
-def test_the_estimate_knows_what_the_check_does(artefacts, replacements):
-    seconds = 10 * (replacements * 62 * 1.1 + 16) + (6 if artefacts else 0)
-    assert f"about {seconds / 60:.0f} min," in say(10.0, 62, artefacts=artefacts, replacements=replacements)
+@pytest.mark.parametrize(("artefacts", "every"), [(False, False), (True, True)])
+def test_the_estimate_knows_what_the_check_does(artefacts, every):
+    seconds = (2 if every else 1) * (10 * (17 + 15) + (6 if artefacts else 0))
+    assert f"about {seconds / 60:.0f} min;" in say(10.0, 17, artefacts=artefacts, every=every)
 
 
 def test_the_first_answer_is_the_headline_without_a_verdict():

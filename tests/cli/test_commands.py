@@ -21,9 +21,9 @@ import typer
 from rich.console import Console
 
 from sightline import __version__
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.cli.app import EXAMPLES, app
-from sightline.cli.progress import LateProgress, describe_seconds
+from sightline.cli.progress_bar import LateProgress, describe_seconds
 from sightline.cli.starting import starting
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
@@ -148,7 +148,8 @@ def test_methods_long_and_json_say_everything(sightline):
 def test_named_entries_are_described_in_full(sightline, command, names):
     output = sightline(command, *names).stdout
     assert [line.split(":")[0] for line in output.splitlines() if line and line[0] != " "] == names
-    assert output == "\n".join(sightline(command, name, "--long").stdout for name in names)
+    assert output == "\n".join(sightline(command, name).stdout for name in names)
+    assert output.split("\n\n")[0] in sightline(command, "--long").stdout
     assert [entry["name"] for entry in json.loads(sightline(command, *names, "--json").stdout)] == names
     unknown = sightline(command, "atcat")
     assert (unknown.exit_code, unknown.stdout) == (2, "")

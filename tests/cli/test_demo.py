@@ -8,7 +8,7 @@ import re
 import pytest
 
 from sightline import builtin
-from sightline.cli.demo import DEMO_DOCUMENT, DEMO_METHODS
+from sightline.cli.demo import DEMO_METHODS, DemoCommand
 from sightline.view.words.sentences import DEMONSTRATION
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ def test_demo_writes_a_page_says_where_and_prints_the_top_words(sightline, tmp_p
     data = json.loads(re.search(r'id="sightline-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
     assert [exp["method"] for exp in data["explanations"]] == list(DEMO_METHODS)
     assert "relations.all.attended.partners" in data["arrays"]
-    assert data["document"]["segments"][0]["text"] == builtin.documents()[DEMO_DOCUMENT].read_bytes().decode()
+    assert data["document"]["segments"][0]["text"] == builtin.documents()[DemoCommand().document].read_bytes().decode()
 
 
 def test_demo_refuses_before_it_runs(sightline, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 
@@ -12,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.results.explanation import Explanation
 from tests.cli.conftest import DOCUMENT
 from tests.models.test_sentence_folders import make_folder
@@ -109,6 +109,16 @@ def test_the_form_follows_the_name_of_the_output_file(sightline, tmp_path, good_
     assert {path.name for path in tmp_path.iterdir()} == {"doc.txt", name}
 
 
+def test_one_run_writes_several_files_and_answers_once(sightline, tmp_path, good_model):
+    result = sightline("explain", "doc.txt", "--model", good_model, "-o", "p.html", "-o", "p.json", "-o", "p.svg")
+    assert result.stderr == "Wrote p.html\nWrote p.json\nWrote p.svg\n"
+    assert result.stdout.count("predicted\t") == 2  # once for each method of the page
+    assert {path.name for path in tmp_path.iterdir()} == {"doc.txt", "p.html", "p.json", "p.svg"}
+    refused = sightline("explain", "doc.txt", "--model", good_model, "-o", "a.json", "-o", "b.csv", "--format", "csv")
+    assert refused.exit_code == 2
+    assert "--format is for one output" in refused.stderr
+
+
 def test_standard_input_is_read_for_a_dash(sightline, good_model):
     assert (
         sightline("explain", "-", "--model", good_model, stdin=DOCUMENT).stdout
@@ -161,7 +171,7 @@ def test_targets_are_labels_numbers_or_contrasts(sightline, good_model, asked, t
 def test_all_classes_come_in_every_form(sightline, good_model, form):
     arguments = ["--target", "all", "--method", "cat", "--method", "rollout", "--format", form]
     result = sightline("explain", "doc.txt", "--model", good_model, *arguments)
-    expected = load(good_model).explain(DOCUMENT, methods=["cat", "rollout"], target="all")
+    expected = load(good_model).explain(DOCUMENT, methods=["cat", "rollout"], target="all").explanations
     # The predicted class comes first.
     pairs = [(method, label) for method in ("cat", "rollout") for label in ("PL", "AI", "other: rest")]
     assert all(set(by_class) == {"PL", "AI", "other: rest"} for by_class in expected.values())
@@ -245,14 +255,19 @@ def test_a_reader_that_stops_early_is_not_an_error(tmp_path, good_model):
     assert process.wait(timeout=PATIENCE) == 0
 
 
-def test_check_says_how_many_random_orders_were_beaten(sightline, good_model):
+def test_check_says_what_deleting_words_showed(sightline, good_model):
     plain = sightline("explain", "doc.txt", "--model", good_model, "--format", "json")
-    assert "random_beaten" not in json.loads(plain.stdout)["checks"]
-    done = sightline("explain", "doc.txt", "--model", good_model, "--check", "--format", "json")
-    checks = json.loads(done.stdout)["checks"]
-    assert 0 <= checks["random_beaten"] <= checks["random_orderings"] <= 20
-    assert checks["check_calls"] <= 64
-    assert len(json.loads(done.stdout)["removal"]["random"]) == checks["random_orderings"]
+    assert "check" not in json.loads(plain.stdout)
+    done = json.loads(sightline("explain", "doc.txt", "--model", good_model, "--check", "--format", "json").stdout)
+    assert done["verdict"]["matters"] in ("yes", "not_shown", "opposite", "too_small")
+    assert done["verdict"]["calls"] == done["check"]["calls"] > 0
+
+
+def test_the_first_of_several_methods_is_checked_and_all_on_request(sightline, good_model):
+    arguments = ("explain", "doc.txt", "--model", good_model, "--methods", "attcat,rollout", "--format", "json")
+    for further, levels in ((["--check"], [False, True]), (["--check", "--check-all"], [False, False])):
+        record = json.loads(sightline(*arguments, *further).stdout)
+        assert [one["verdict"]["level"] == "unchecked" for one in record["explanations"]] == levels
 
 
 @pytest.mark.parametrize(
@@ -268,8 +283,7 @@ def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tm
     result = sightline("explain", "doc.txt", "--model", good_model, "--method", "attcat", *arguments)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert (re.search(r"beats \d+ of \d+ random orders", page) is not None) == checked
-    assert ('"curves":[]' in page) != checked
+    assert ('"level":"unchecked"' not in page) == checked
 
 
 def test_a_page_takes_one_forward_for_scores_and_inside(sightline, good_model, monkeypatch):
@@ -291,16 +305,14 @@ def remembering(init, networks):
     return made
 
 
-def test_check_calls_bound_the_calls_and_fewer_than_a_verdict_needs_are_refused(sightline, good_model):
-    arguments = ("explain", "doc.txt", "--model", good_model, "--check", "--format", "json", "--check-calls")
-    for budget in (12, 22):
-        checks = json.loads(sightline(*arguments, str(budget)).stdout)["checks"]
-        assert checks["random_orderings"] >= 9
-        assert checks["check_calls"] <= budget
-    assert sightline(*arguments, "11").exit_code == 2
+def test_readings_are_bounded_and_too_few_are_refused(sightline, good_model):
+    arguments = ("explain", "doc.txt", "--model", good_model, "--check", "--format", "json", "--check-readings")
+    for readings in (8, 20):
+        assert json.loads(sightline(*arguments, str(readings)).stdout)["verdict"]["calls"] <= readings
+    assert sightline(*arguments, "7").exit_code == 2
 
 
-@pytest.mark.parametrize("option", [("--no-artefacts",), ("--replacement", "mask"), ("--check-calls", "20")])
+@pytest.mark.parametrize("option", [("--no-artefacts",), ("--check-all",), ("--check-readings", "20")])
 def test_options_of_the_check_without_a_check_are_refused(sightline, good_model, option):
     result = sightline("explain", "doc.txt", "--model", good_model, *option)
     assert result.exit_code == 2

@@ -193,6 +193,7 @@ def test_a_run_does_not_delete_its_own_input(work, good_model, sightline):
     assert_unchanged(before, work)
 
 
+@pytest.mark.slow
 def test_a_link_in_the_folder_of_a_run_is_not_followed(work, good_model, sightline):
     (work / "out").mkdir()
     (work / "out" / "attempts").symlink_to(work / "outside")

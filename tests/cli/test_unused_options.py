@@ -24,7 +24,7 @@ OPTIONS = {
     "convert: seam": (("--to", "same", "--seam", "smooth"), "seam has no effect"),
     "adversary: strengths": (("--tests", "uniform,permuted", "--strengths", "0.1,1"), "strengths has no effect"),
     "study: two models of a role": (("attcat", "--model", "a", "--model", "b"), "Two models are given for the role"),
-    "study: model of another study": (("attcat", "--mlm", "a"), "--mlm is for the study 'flow'"),
+    "study: model of another study": (("attcat", "--mlm", "a"), "--mlm is for the studies 'alti' and 'flow'"),
     "study: two files of a data set": (
         ("flow", "--data", "sst2=rows.jsonl", "--data", "sst2=rows.jsonl"),
         "Two files are given for the data set 'sst2'",
@@ -32,8 +32,15 @@ OPTIONS = {
     "serve: nobody asks for a token": (("--port", "0", "--no-token"), "--no-token has no effect"),
     "serve: both": (("--port", "0", "--no-token", "--token", "a-long-enough-token"), "contradict each other"),
     "serve: the built-in model is no pickle": (("--port", "0", "--allow-pickle"), "allow_pickle has no effect"),
+    "methods: everything as JSON": (("--long", "--json"), "--long has no effect"),
+    "metrics: one in full": (("aopc", "--long"), "--long has no effect"),
+    "query: where of a query": ((".", "SELECT 1", "--where", "correct"), "--where goes with --by"),
+    "query: intervals of a comparison": (
+        (".", "--by", "word", "--where", "correct", "--against", "NOT correct", "--interval"),
+        "--interval is left out with --against",
+    ),
     "explain: the built-in model has weights": (("doc.txt", "--allow-random"), "allow_random has no effect"),
-    "explain: no check to replace in": (("doc.txt", "--replacement", "delete"), "--replacement belongs to the check"),
+    "explain: no check to limit": (("doc.txt", "--check-readings", "20"), "--check-readings belongs to the check"),
     "explain: no check to exchange in": (("doc.txt", "--artefacts"), "--artefacts belongs to the check"),
 }
 BEFORE = {"train": ("rows.jsonl", "--out", "new"), "convert": ("MODEL", "--out", "new"), "study": ("--out", "new")}

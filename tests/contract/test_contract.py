@@ -41,6 +41,19 @@ def method(request, model):
     return METHODS.get(request.param)
 
 
+@pytest.fixture(scope="module")
+def explained(model):
+    """Explanations of the plain document by method: what one test computed, the others read."""
+    return {}
+
+
+@pytest.fixture
+def plain(model, method, explained):
+    if method.name not in explained:
+        explained[method.name] = explain(model, method, document(model))
+    return explained[method.name]
+
+
 def explain(model, method, document, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -58,42 +71,39 @@ def hook_count(model) -> int:
     )
 
 
-def test_scores_are_finite_and_aligned_with_the_tokens(model, method):
-    encoding = document(model)
-    explanation = explain(model, method, encoding)
-    assert explanation.scores.shape == (len(encoding),) == (len(explanation.tokens),)
-    assert np.isfinite(explanation.scores).all()
-    if explanation.layers is not None:
-        assert explanation.layers.shape[1] == len(encoding)
-        assert np.isfinite(explanation.layers).all()
+def test_scores_are_finite_and_aligned_with_the_tokens(model, method, plain):
+    assert plain.scores.shape == (len(document(model)),) == (len(plain.tokens),)
+    assert np.isfinite(plain.scores).all()
+    if plain.layers is not None:
+        assert plain.layers.shape[1] == len(plain.tokens)
+        assert np.isfinite(plain.layers).all()
     if not method.signed:
-        assert (explanation.scores >= 0).all()
+        assert (plain.scores >= 0).all()
 
 
-def test_layers_relate_to_the_scores_as_stated(model, method):
-    explanation = explain(model, method, document(model))
-    if explanation.layers is None:
-        assert explanation.layer_kind is None
+def test_layers_relate_to_the_scores_as_stated(plain):
+    if plain.layers is None:
+        assert plain.layer_kind is None
         return
-    layers = explanation.layers.astype(float)
+    layers = plain.layers.astype(float)
     expected = {
         "additive": layers.sum(axis=0),
         "averaged": layers.mean(axis=0),
         "cumulative": layers[-1],
-        "separate": explanation.scores,
-    }[explanation.layer_kind]
-    np.testing.assert_allclose(explanation.scores, expected, rtol=1e-5, atol=1e-9)
+        "separate": plain.scores,
+    }[plain.layer_kind]
+    np.testing.assert_allclose(plain.scores, expected, rtol=1e-5, atol=1e-9)
 
 
-def test_the_same_input_gives_the_same_scores_bit_for_bit(model, method):
-    encoding = document(model)
-    np.testing.assert_array_equal(explain(model, method, encoding).scores, explain(model, method, encoding).scores)
+def test_the_same_input_gives_the_same_scores_bit_for_bit(model, method, plain):
+    np.testing.assert_array_equal(explain(model, method, document(model)).scores, plain.scores)
 
 
-def test_a_batch_gives_what_single_documents_give(model, method):
-    encodings = [document(model, n, seed=n) for n in (TOKENS, TOKENS - 2)]
-    for encoding, explanation in zip(encodings, explain(model, method, encodings), strict=True):
-        np.testing.assert_allclose(explanation.scores, explain(model, method, encoding).scores, rtol=1e-5, atol=1e-9)
+def test_a_batch_gives_what_single_documents_give(model, method, plain):
+    other = document(model, TOKENS - 2, seed=1)
+    together = explain(model, method, [document(model), other])
+    for explanation, alone in zip(together, (plain, explain(model, method, other)), strict=True):
+        np.testing.assert_allclose(explanation.scores, alone.scores, rtol=1e-5, atol=1e-9)
 
 
 def test_the_target_is_respected(model, method):
@@ -131,10 +141,9 @@ def test_one_token_is_enough(model, method):
     assert np.isfinite(explanation.scores).all()
 
 
-def test_an_explanation_survives_saving(model, method, tmp_path):
-    explanation = explain(model, method, document(model))
-    explanation.save(tmp_path / "explanation.json")
-    loaded = type(explanation).load(tmp_path / "explanation.json")
-    np.testing.assert_array_equal(loaded.scores, explanation.scores)
-    assert loaded.checks == explanation.checks
-    assert loaded.layer_kind == explanation.layer_kind
+def test_an_explanation_survives_saving(plain, tmp_path):
+    plain.save(tmp_path / "explanation.json")
+    loaded = type(plain).load(tmp_path / "explanation.json")
+    np.testing.assert_array_equal(loaded.scores, plain.scores)
+    assert loaded.checks == plain.checks
+    assert loaded.layer_kind == plain.layer_kind

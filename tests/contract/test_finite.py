@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import SightlineError
 from sightline.methods import METHODS
 from tests.contract.test_contract import QUICK

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import SightlineError
 from sightline.models.families import FAMILIES as KNOWN
 from sightline.models.model_types import MAPPINGS, reason_against_head

@@ -9,13 +9,13 @@ import warnings
 import numpy as np
 import pytest
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.evaluation import evaluate
 from sightline.evaluation.result import MODEL
 from sightline.metrics import METRICS, SightlineWarning, chance_level, list_metrics, measure_scores, metric
 from sightline.metrics.measurement import FaithfulnessSettings
 from sightline.metrics.registry import RANDOM_ORDERS, SHUFFLED_SCORES
-from sightline.view.evaluate.report import write_evaluation
+from sightline.view.evaluate.folder import write_evaluation
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -69,6 +69,7 @@ def supply(generator, n, form="normal"):
         "original": float(generator.random()),
         "ratios": ratios,
         "compat": None,
+        "bounds": (-1.0, 1.0, True),
     }
 
 

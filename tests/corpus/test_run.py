@@ -322,7 +322,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(model, data_file, tmp_pa
     with pytest.raises(UsageError, match=r"not empty \('thesis.doc'\)"):
         sl.run(data_file, model, METHODS, out=tmp_path)
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(InputError, match="of another program"):
+    with pytest.raises(InputError, match="is not the manifest of a run"):
         sl.run(data_file, model, METHODS, out=tmp_path)
     with pytest.raises(UsageError, match="Cannot use"):
         sl.run(data_file, model, METHODS, out=tmp_path / "thesis.doc" / "inside")

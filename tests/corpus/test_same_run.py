@@ -44,6 +44,7 @@ def test_a_file_with_another_content_of_the_same_size_and_time_is_another_data_s
         sl.run(data, model, METHODS, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "named"),
     [
@@ -65,6 +66,7 @@ def test_a_model_with_other_files_beside_its_weights_is_another_model(
         sl.run(data_file, sl.load(folder), METHODS, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_model_is_the_same_model(model, model_folder, data_file, tmp_path):
     sl.run(data_file, model, METHODS, out=tmp_path / "run")
     shutil.copytree(model_folder, tmp_path / "copy")

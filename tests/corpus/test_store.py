@@ -212,13 +212,13 @@ def test_heads_are_scaled_by_their_importance_in_the_document_or_over_the_data_s
 def test_reports_carry_checks_verdicts_and_curves(store, model):
     report = store.document("doc-3")
     assert report.encoding == model.encode(report.encoding.text)
-    expected = model.explain(report.encoding, methods=["attcat", "rollout"], target="all", check=True)
+    expected = model.explain(report.encoding, methods=["attcat", "rollout"], target="all", check=True).explanations
     for entry in report.entries():
         computed = expected[entry.method][entry.label]
         assert entry.explanation.verdict == computed.verdict
-        assert (entry.explanation.removal is None) == (computed.removal is None)
-        if computed.removal is not None:
-            assert entry.explanation.removal.probabilities.tolist() == computed.removal.probabilities.tolist()
+        assert (entry.explanation.check is None) == (computed.check is None)
+        if computed.check is not None:
+            assert entry.explanation.check.random == computed.check.random
     levels = store.sql("SELECT DISTINCT verdict FROM explanations")["verdict"]
     assert set(levels) <= {"holds", "weak", "poor", "unchecked"}
 

@@ -27,7 +27,7 @@ def test_the_tables_name_every_method_and_metric_and_how_they_were_measured():
     assert re.search(r"Measured \d{4}-\d\d-\d\d on 2 cores, CPU, seed 0", measured)
 
 
-def test_the_documents_are_paragraphs_of_every_built_in_text():
+def test_the_documents_are_paragraphs_of_every_text_about_the_subjects():
     by_text = paragraphs(PARAGRAPHS)
     assert {name: len(examples) for name, examples in by_text.items()} == dict.fromkeys(by_text, PARAGRAPHS)
     assert len(by_text) == 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError
 from sightline.evaluation import compare, consistency
 from sightline.metrics import METRICS, kendall, spearman

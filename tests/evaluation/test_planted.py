@@ -11,7 +11,14 @@ import torch
 from torch import nn
 
 from sightline.errors import OptionError
-from sightline.evaluation.planted import Found, Planted, PlantedResult, plant, planted_shortcuts, remove_planted
+from sightline.evaluation.planted import (
+    Planted,
+    PlantedFinding,
+    PlantedResult,
+    plant,
+    planted_shortcuts,
+    remove_planted,
+)
 from sightline.evaluation.planted_task import (
     BATCH,
     DISTRACTORS,
@@ -280,13 +287,13 @@ def test_impossible_tasks_are_refused():
 
 
 def test_a_method_that_misses_most_words_is_not_praised_for_beating_chance(setting):
-    findings = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(40))
+    findings = tuple(PlantedFinding(number, "attcat", 0.2, 0.01) for number in range(40))
     sentence = planted_sentences(PlantedResult(findings, ("attcat",), setting))[-1]
     assert sentence.endswith("it misses most of them, but finds more than chance would.")
 
 
 def test_few_documents_are_said_to_have_no_interval(setting):
-    findings = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(5))
+    findings = tuple(PlantedFinding(number, "attcat", 0.2, 0.01) for number in range(5))
     sentence = planted_sentences(PlantedResult(findings, ("attcat",), setting))[-1]
     assert "first (no interval, chance 1.0 %)" in sentence
 

@@ -136,7 +136,7 @@ def test_an_evaluation_without_documents_is_empty_not_broken(tmp_path):
         (lambda folder: (folder / "evaluation.json").unlink(), "no complete evaluation"),
         (lambda folder: (folder / "curves.parquet").unlink(), "no file"),
         (lambda folder: (folder / "records.parquet").write_bytes(b"no table"), "damaged"),
-        (lambda folder: (folder / "evaluation.json").write_text("{}"), "no evaluation saved by Sightline"),
+        (lambda folder: (folder / "evaluation.json").write_text("{}"), "is not an evaluation saved by Sightline"),
         (lambda folder: change(folder, version=99), "newer Sightline"),
         (lambda folder: change(folder, documents=None), "damaged"),
     ],

@@ -1,9 +1,8 @@
-"""Models whose rule is known by construction, long documents, and the calibration of the verdict on them."""
+"""Models whose rule is known by construction, long documents, and the verdict on them."""
 
 from __future__ import annotations
 
 import copy
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -21,17 +20,6 @@ from sightline.evaluation.rule_model import (
     clear_documents,
     rule_document,
     rule_model,
-)
-from sightline.results.verdict import SMALLEST_EFFECT
-from tools.calibration import (
-    CHOSEN_ERROR,
-    RIGHT,
-    WRONG,
-    Case,
-    Subject,
-    choose_threshold,
-    measure,
-    share_held,
 )
 
 
@@ -94,61 +82,26 @@ def test_methods_find_the_words_beyond_the_first_window():
     assert result.summary().set_index("method").loc["attnlrp", "documents"] == 6
 
 
-def test_the_truth_holds_up_and_wrong_explanations_do_not(models):
-    documents = clear_documents("exception", 120, 4, np.random.default_rng(3))
-    subjects = [
-        Subject(document.text, document.deciding, documents[number - 1].text)
-        for number, document in enumerate(documents)
-    ]
-    cases = list(measure(models["exception"], subjects, name="exception"))
-    assert {case.kind for case in cases} == {RIGHT, *WRONG}
-    truth = [case for case in cases if case.kind == RIGHT]
-    assert all(case.effect >= SMALLEST_EFFECT and case.precision == 1.0 for case in truth)
-    # A random order that happens to begin with the deciding word does as well.
-    assert sum(case.level == "holds" for case in truth) >= 3
-    held = [case.level == "holds" for case in cases if case.kind in WRONG]
-    assert np.mean(held) <= 0.1
-    for case in cases:
-        assert (case.level == "holds") == case.holds(SMALLEST_EFFECT)
-
-
-def test_measures_that_the_verdict_does_not_use_agree_with_the_truth(models):
-    """Masking the deciding words, and a rationale that marks them, for the truth and for scores without information."""
-    (document,) = clear_documents("any", 80, 1, np.random.default_rng(5))
-    places = [match.span() for match in re.finditer(r"\S+", document.text)]
-    rationale = tuple(places[place] for place in document.deciding)
-    subject = Subject(document.text, document.deciding, document.text, rationale, document.label)
-    cases = {case.kind: case for case in measure(models["any"], [subject], name="any", masking_orders=3)}
-    truth, random = cases[RIGHT], cases["random"]
-    share = len(document.deciding) / 80
-    assert truth.masked_effect == pytest.approx(truth.effect, abs=0.5)
-    assert truth.masked_effect > 1 > random.masked_effect
-    assert truth.token_f1 == pytest.approx(1 - share)
-    assert truth.auprc > 0.9
-    assert abs(random.auprc) < 0.5
-    wrong_label = replace(subject, label=1 - document.label)
-    assert all(case.auprc is None for case in measure(models["any"], [wrong_label], name="any"))
-    assert all(case.masked_effect is None for case in measure(models["any"], [wrong_label], name="any"))
+def test_the_truth_holds_up_and_its_words_are_named(models):
+    levels = []
+    for rule in RULES:
+        for document in clear_documents(rule, 120, 4, np.random.default_rng(3)):
+            model = models[rule]
+            exp = model.explain(document.text, "attnlrp")
+            deciding = 1.0 * np.isin(exp.encoding.word_ids, document.deciding)
+            verdict = model.check(replace(exp, scores=deciding + 1e-3 * exp.scores)).verdict
+            levels.append(verdict.level)
+            assert verdict.named
+            assert {word.index for word in verdict.named} <= set(document.deciding)
+            assert verdict.smallest_set.label != exp.prediction.label
+            assert verdict.smallest_set.random_sets >= 9
+            assert model.check(replace(exp, scores=-deciding)).verdict.matters != "yes"
+    # Where random words push strongly the other way, the falls vary so much that the test may show nothing.
+    assert levels.count("holds") >= len(levels) - 1
 
 
 def test_a_default_class_that_nothing_decides_is_named(models):
     document = rule_document("any", 60, np.random.default_rng(0), first=0)
     verdict = models["any"].check(models["any"].explain(document.text, "attnlrp")).verdict
     assert verdict.level == "weak"
-    assert verdict.reasons[0] == "nothing_decides"
-
-
-def case(kind: str, effect: float, chance: float = 0.1) -> Case:
-    return Case("model", 100, kind, None, "weak", "small_effect", effect, chance, 0.0)
-
-
-def test_the_threshold_is_the_smallest_that_keeps_the_error_of_every_kind():
-    cases = [case(kind, 0.01 * number) for kind in WRONG for number in range(100)]
-    cases += [case(RIGHT, 1.5), case("random", 1.9, chance=0.2)]
-    effect = choose_threshold(cases)
-    assert effect == 1.0
-    assert all(share_held(cases, kind, effect) <= CHOSEN_ERROR for kind in WRONG)
-    assert any(share_held(cases, kind, effect - 0.05) > CHOSEN_ERROR for kind in WRONG)
-    assert share_held(cases, RIGHT, effect) == 1.0
-    with pytest.raises(ValueError, match="no threshold"):
-        choose_threshold([case("random", 5.0)])
+    assert "nothing_decides" in verdict.reasons

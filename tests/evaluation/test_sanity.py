@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
 from sightline.evaluation.sanity import (
     Comparison,

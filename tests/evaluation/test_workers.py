@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.evaluation import evaluate
 from sightline.evaluation.workers import LONGEST_CHARACTERS, each_document
 from sightline.text import as_examples

@@ -8,6 +8,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,15 +19,14 @@ import pyarrow.parquet as pq
 
 from sightline.evaluation import Evaluation
 from sightline.results.continuation import ContinuationExplanation
-from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.explanation import Explanation
 from sightline.results.report import Report
 from tests.evaluation.test_result import sample
 from tests.fuzz.mutations import damage_bytes, damage_json, odd_value
-from tests.sample_explanations import encoding, explanation
+from tests.sample_explanations import check_of, encoding, explanation, smallest_set_of
 from tests.view.sample_inside import sample_inside
 
 _DTYPES = ("<f2", "<f4", "<f8", "S999999999", "O", "<U9", "<i8", "|b1", "V8", "<c16", "datetime64[s]", "<f16", "")
-_CHECKS = {"faithfulness": 0.4, "random_mean": 0.1, "random_beaten": 2, "random_orderings": 2, "stake": 0.3}
 
 
 CONTINUATION = "continuation.json"
@@ -45,15 +45,14 @@ class SavedFiles:
 
     def prepare(self, workspace: Path) -> None:
         encoded = encoding(pair="The mill is old.")
-        curve = RemovalCurve([0.0, 0.5], [0.9, 0.2], [[0.9, 0.8], [0.9, 0.7]], [0, 6])
         facts: dict[str, Any] = {
-            "checks": _CHECKS,
-            "removal": curve,
+            "checks": {"change": 0.1, "converged": True},
             "options": {"k": [1, 2]},
             "provenance": {"model": "x"},
         }
         scores = np.random.default_rng(0).standard_normal((3, len(encoded))).astype(np.float32)
         full = explanation(encoded, scores.sum(axis=0), layers=scores, layer_kind="additive", **facts)
+        full = replace(full, check=check_of(full, 0, 1, smallest_set=smallest_set_of(full, 0, 1)))
         self.files = {name: workspace / name for name in ("a.json", "a.parquet", "a.zip", "evaluation", CONTINUATION)}
         full.save(self.files["a.json"])
         full.save(self.files["a.parquet"])

@@ -211,6 +211,7 @@ def test_the_measured_answers_are_those_of_the_loaded_model_in_any_order_of_wind
     assert answers == [model.trace(model.encode("who", context)).prediction.label for context in contexts]
 
 
+@pytest.mark.slow
 def test_a_model_learns_that_there_is_no_answer_where_some_questions_have_none(tmp_path):
     data = key_rows(64, unanswered=32)
     result = sl.lab.train(data, saved(tmp_path / "base"), out=tmp_path / "model", epochs=12, **QUICK)
@@ -220,6 +221,7 @@ def test_a_model_learns_that_there_is_no_answer_where_some_questions_have_none(t
     assert 0 < int(counts[1]) < 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "auto", "facts"),
     [
@@ -241,6 +243,7 @@ def test_any_encoder_gets_a_new_head_for_answers(family, auto, facts, tmp_path):
         torch.testing.assert_close(after[name], before[name], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_trained_head_is_kept(answering, tmp_path):
     again = sl.lab.train(
         key_rows(12), answering.folder, out=tmp_path / "model", max_steps=1, **{**QUICK, "learning_rate": 1e-9}
@@ -249,6 +252,7 @@ def test_a_trained_head_is_kept(answering, tmp_path):
     torch.testing.assert_close(*heads, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_long_contexts_are_read_by_the_trained_model_in_the_windows_it_was_trained_on(tmp_path):
     source = saved(tmp_path / "base")
     data = [{**row, "context": f"{row['context']} " + "the old mill " * 20} for row in key_rows(12)]
@@ -262,6 +266,7 @@ class InterruptedTestError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_with_the_same_weights(answering, tmp_path):
     def stop(stage, done, total):
         if done == 30:
@@ -318,6 +323,7 @@ def test_rows_that_cannot_be_learnt_from_are_refused(data, options, error, messa
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_rows_without_question_or_answers_are_left_out_and_counted(tmp_path):
     data = [*key_rows(12), {"context": "the mill", "question": ""}, {"context": "the mill", "question": "who"}]
     result = sl.lab.train(data, saved(tmp_path / "base"), out=tmp_path / "model", max_steps=1, **QUICK)

@@ -8,7 +8,7 @@ import torch
 
 import sightline as sl
 from sightline.errors import OptionError, UnsupportedError
-from sightline.lab.importance import dependence_norms, encode_document
+from sightline.lab.feature_importance import dependence_norms, encode_document
 from tests.models.test_single_attention import CLASSES, ids_of, tiny_single
 from tests.tiny_models import tiny_ids, tiny_model
 

@@ -16,6 +16,8 @@ import sightline as sl
 from sightline.errors import InputError
 from tests.lab.test_train import SMALL, InterruptedTestError, rows
 
+pytestmark = pytest.mark.slow
+
 
 def noisy_rows(count=96):
     """Rows of which three in ten have the wrong label, so that the validation loss soon rises again."""

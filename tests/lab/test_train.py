@@ -22,10 +22,11 @@ from sightline.errors import InputError, ModelError, OptionError, SightlineError
 from sightline.lab.card import metric_with_interval
 from sightline.lab.checkpoints import writing_failure
 from sightline.lab.starting_points import starting_point
-from sightline.lab.train import TrainingSettings, _class_weights
+from sightline.lab.train import _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
 from sightline.lab.training_tasks import TokenisedRows
+from sightline.settings.training import StartingSettings, TrainingSettings
 from sightline.text import Example
 from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer, word_tokenizer
 from tests.tiny_models import tiny_module
@@ -76,6 +77,7 @@ def test_the_folder_says_how_the_model_was_made(trained):
     assert list(trained.to_frame()["step"])[-1] == trained.steps
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights_and_leaves_the_random_state_alone(trained, tmp_path):
     before = torch.get_rng_state()
     again = sl.lab.train(rows(), "new-bilstm", out=tmp_path / "again", epochs=6, projection="sparsemax", **SMALL)
@@ -87,6 +89,7 @@ class InterruptedTestError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_resumes_with_the_same_curve(trained, tmp_path):
     def stop(stage, done, total):
         if done == 14:
@@ -111,6 +114,7 @@ def test_a_run_that_was_interrupted_resumes_with_the_same_curve(trained, tmp_pat
     assert sl.load(resumed.folder).network.weights_hash == sl.load(trained.folder).network.weights_hash
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_before_its_first_step_leaves_nothing_that_refuses_to_resume(tmp_path, monkeypatch):
     def fail(path, content):
         raise InterruptedTestError
@@ -130,6 +134,7 @@ def bert_folder(folder, **facts):
     return folder
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_other_classes_gets_a_new_head(tmp_path):
     source = bert_folder(tmp_path / "bert")
     result = sl.lab.train(rows(), source, out=tmp_path / "tuned", max_steps=3, learning_rate=1e-3)
@@ -139,6 +144,7 @@ def test_a_checkpoint_with_other_classes_gets_a_new_head(tmp_path):
     assert torch.allclose(model.network.module.bert.embeddings.word_embeddings.weight, changed, atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [None, "entmax15"])
 def test_a_longformer_trains_on_the_band_with_dropout(attention, tmp_path):
     source = bert_folder(tmp_path / "bert", attention_probs_dropout_prob=0.2)
@@ -149,6 +155,7 @@ def test_a_longformer_trains_on_the_band_with_dropout(attention, tmp_path):
     assert np.isfinite(model.explain("the plot was superb and the film", "attcat").scores).all()
 
 
+@pytest.mark.slow
 def test_an_encoder_without_head_can_be_tuned_and_one_without_layers_cannot(tmp_path):
     from safetensors.torch import load_file, save_file
 
@@ -163,6 +170,7 @@ def test_an_encoder_without_head_can_be_tuned_and_one_without_layers_cannot(tmp_
         sl.lab.train(rows(), source, out=tmp_path / "other", max_steps=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "0_Transformer"])
 def test_the_transformer_of_a_sentence_transformers_folder_can_be_tuned(place, tmp_path):
     from transformers import AutoModel
@@ -181,6 +189,7 @@ def test_the_transformer_of_a_sentence_transformers_folder_can_be_tuned(place, t
         torch.testing.assert_close(tuned.bert.encoder.state_dict()[name], value, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     compute = ClassifierTrainer.compute_loss
 
@@ -204,6 +213,7 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_does_not_fit_on_the_disk_is_reported(tmp_path, small_files):
     sizes = {"embedding_size": 128, "hidden_size": 128}
     with pytest.raises(UsageError, match=r"A checkpoint could not be written to .*Make room and go on"):
@@ -217,6 +227,7 @@ def test_an_error_of_the_model_is_no_full_disk():
     assert "disk may be full" in writing_failure(RuntimeError("[enforce fail at inline_container.cc:672] . unexpected"))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_with_advice(tmp_path, monkeypatch):
     def fail(self, *arguments, **options):
         raise OSError(28, "No space left on device")
@@ -375,6 +386,7 @@ def test_a_bad_row_of_the_validation_split_is_an_error_and_not_a_missing_split(t
         read_training_data(path)
 
 
+@pytest.mark.slow
 def test_rows_without_text_or_label_are_left_out_and_counted(tmp_path):
     made = [*rows(24), {"text": "the film", "label": float("nan")}, {"text": "", "label": "good"}, {"text": "plot"}]
     result = sl.lab.train(made, "new-bilstm", out=tmp_path / "model", max_steps=1, **SMALL)
@@ -385,6 +397,7 @@ def test_rows_without_text_or_label_are_left_out_and_counted(tmp_path):
     assert "Note: left out 3 rows without text or label." in outcome.stderr
 
 
+@pytest.mark.slow
 def test_accumulated_gradients_are_those_of_one_larger_batch(tmp_path):
     source = saved(
         tmp_path / "base", AutoModelForSequenceClassification, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
@@ -399,6 +412,7 @@ def test_accumulated_gradients_are_those_of_one_larger_batch(tmp_path):
     assert curves[0] == pytest.approx(curves[1], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "stays"), [(("0", "1"), True), (("bad", "good"), False)])
 def test_a_head_stays_only_if_its_classes_are_the_same(names, stays, tmp_path):
     """Numbers count the classes of the model; other names are other classes, even if there are as many."""
@@ -428,18 +442,18 @@ def test_class_weights_balance_the_classes():
         (rows(8), {"projection": "entmax0.5"}, OptionError, "alpha >= 1"),
         (rows(8), {"projection": "sparsegen2"}, OptionError, "lam < 1"),
         (rows(8), {"model": "new-gru"}, OptionError, "Unknown new model 'new-gru'"),
-        (rows(8), {"epochs": 0}, OptionError, "positive number of epochs"),
+        (rows(8), {"epochs": 0}, OptionError, "epochs must be a number above 0"),
         (rows(8), {"speed": 3}, OptionError, "no setting 'speed'"),
-        (rows(8), {"validation": 1.5}, OptionError, "between 0 and 1"),
+        (rows(8), {"validation": 1.5}, OptionError, "validation must be a number above 0 and below 1"),
         (rows(8), {"sizes": {"depth": 3}}, OptionError, "no size 'depth'"),
         (rows(8), {"resume": True}, UsageError, "no run to resume"),
         (rows(8), {"max_tokens": 10**6}, OptionError, "more than the 8192 tokens"),
-        (rows(8), {"dropout": 1.0}, OptionError, "dropout=1.0 is not possible"),
+        (rows(8), {"dropout": 1.0}, OptionError, "dropout must be a number of at least 0 and below 1"),
         (rows(8), {"units": "letters"}, OptionError, "units"),
         (rows(8), {"units": "subwords", "vocabulary": 100}, OptionError, "at least 261 entries, not 100"),
         (rows(8), {"best": "f1"}, OptionError, "best"),
-        (rows(8), {"epochs": float("inf")}, OptionError, "positive number of epochs"),
-        (rows(8), {"learning_rate": float("inf")}, OptionError, "learning_rate must be positive"),
+        (rows(8), {"epochs": float("inf")}, OptionError, "epochs must be a number above 0"),
+        (rows(8), {"learning_rate": float("inf")}, OptionError, "learning_rate must be a number above 0"),
         (rows(8), {"max_tokens": 2}, OptionError, "no room for text beside 2 special tokens"),
         (rows(8), {"projection": "sparsegen-inf"}, OptionError, "lam < 1"),
         (rows(8), {"projection": "entmaxinf"}, OptionError, "alpha >= 1"),
@@ -496,6 +510,7 @@ def test_numbers_that_are_missing_in_a_table_are_not_a_class(tmp_path):
     assert read_training_data(named).labels == ("none", "some")
 
 
+@pytest.mark.slow
 def test_weights_that_diverged_in_the_last_step_are_not_written(tmp_path, monkeypatch):
     predict = ClassifierTrainer.predict
 
@@ -510,6 +525,7 @@ def test_weights_that_diverged_in_the_last_step_are_not_written(tmp_path, monkey
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_names_of_classes_do_not_break_the_card(tmp_path):
     made = [{**row, "label": f"\x1b[31m{row['label']}\n|x"} for row in rows(24)]
     result = sl.lab.train(made, "new-bilstm", out=tmp_path / "model", max_steps=1, **SMALL)
@@ -518,6 +534,7 @@ def test_names_of_classes_do_not_break_the_card(tmp_path):
     assert "[31mbad�\\|x: 11" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "tokenizer", "facts"),
     [
@@ -559,6 +576,7 @@ def saved(folder, auto, **facts):
     return folder
 
 
+@pytest.mark.slow
 def test_words_are_classified_where_the_label_has_one_class_per_word(tmp_path):
     source = saved(tmp_path / "base", AutoModelForTokenClassification)
     result = sl.lab.train(
@@ -585,6 +603,7 @@ def test_the_first_token_of_a_word_carries_its_class():
     assert dataset[0]["labels"] == [-100, 0, 1, -100, -100, -100, 2, -100, -100]
 
 
+@pytest.mark.slow
 def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
     source = saved(tmp_path / "base", AutoModelForMaskedLM)
     texts = [{"text": "mill mill mill mill mill mill"}] * 40
@@ -606,6 +625,7 @@ def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
     assert f"| {result.metrics['validation']['loss']:.4f} |" in card
 
 
+@pytest.mark.slow
 def test_a_body_without_a_head_becomes_a_masked_language_model(tmp_path):
     """A model fine-tuned for classes has lost the head that predicts words; its word embeddings serve a new one."""
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
@@ -635,7 +655,10 @@ def test_a_body_without_a_head_becomes_a_masked_language_model(tmp_path):
 def test_training_of_a_masked_language_model_starts_with_the_weights_of_the_body(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     data = read_training_data([{"text": "the old mill"}] * 4, task="masked_lm")
-    body, start = AutoModelForSequenceClassification.from_pretrained(source).bert, starting_point(source, data)
+    body, start = (
+        AutoModelForSequenceClassification.from_pretrained(source).bert,
+        starting_point(source, data, StartingSettings(), {}),
+    )
     started = start.module.bert.state_dict()
     for name, value in body.state_dict().items():
         assert name.startswith("pooler.") or torch.equal(started[name], value), name
@@ -655,7 +678,7 @@ def test_the_bias_of_a_new_head_does_not_start_with_what_was_in_memory(tmp_path)
     data = read_training_data([{"text": "the old mill"}] * 4, task="masked_lm")
     junk = torch.full((5_000,), 1e30)  # which the bias would be given if nobody set it
     del junk
-    head = starting_point(source, data).module.lm_head
+    head = starting_point(source, data, StartingSettings(), {}).module.lm_head
     assert not head.bias.any()
 
 
@@ -678,6 +701,7 @@ def test_a_body_without_its_layers_cannot_become_a_masked_language_model(tmp_pat
         sl.lab.train([{"text": "the old mill"}] * 4, source, out=tmp_path / "model", task="masked_lm")
 
 
+@pytest.mark.slow
 def test_a_batch_without_hidden_tokens_is_no_divergence(tmp_path):
     source = saved(tmp_path / "base", AutoModelForMaskedLM)
     texts = [{"text": "the old mill"}] * 20
@@ -687,6 +711,7 @@ def test_a_batch_without_hidden_tokens_is_no_divergence(tmp_path):
     assert any(loss > 0 for loss in losses)
 
 
+@pytest.mark.slow
 def test_mixed_precision_rounds_the_forward_pass_and_keeps_the_weights(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]
@@ -703,6 +728,7 @@ def test_mixed_precision_rounds_the_forward_pass_and_keeps_the_weights(tmp_path)
             sl.lab.train(made, source, out=tmp_path / "half", precision="float16")
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]
@@ -769,6 +795,7 @@ def test_subwords_keep_the_ending_of_rare_words_and_depend_on_the_texts_alone():
     assert len(tokenizer.tokenize("the cats")) < len(tokenizer.tokenize("the qats"))
 
 
+@pytest.mark.slow
 def test_a_new_model_reads_subwords_with_its_own_dropout_and_settings(tmp_path):
     result = sl.lab.train(
         rows(24), "new-encoder", out=tmp_path / "model", units="subwords", vocabulary=300, dropout=0.25, max_steps=2
@@ -788,6 +815,7 @@ def test_what_a_checkpoint_brings_itself_cannot_be_chosen(options, tmp_path):
         sl.lab.train(rows(8), source, out=tmp_path / "model", **options)
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_those_of_the_named_metric(tmp_path):
     kept = {}
     for best in ("loss", "accuracy"):
@@ -797,6 +825,7 @@ def test_the_best_weights_are_those_of_the_named_metric(tmp_path):
         assert kept[best] == pytest.approx((min if best == "loss" else max)(entry[f"eval_{best}"] for entry in curve))
 
 
+@pytest.mark.slow
 def test_texts_of_similar_length_share_a_batch(tmp_path, monkeypatch):
     seen = []
     original = ClassifierTrainer.compute_loss

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import ModelError, OptionError
 from sightline.methods.decomposition.block import measure_contributions
 from sightline.methods.decomposition.matrices import relevance_matrices

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, BertLMHeadModel
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.scaling import even_attention

@@ -10,10 +10,10 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.methods.lrp import propagate
 from sightline.methods.relevance import rules as relevance_rules
-from sightline.methods.relevance.mode import is_rms_norm
+from sightline.methods.relevance.operations import is_rms_norm
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from tests.methods.relevance_reference import Linear, add_back, product_back
 from tests.tiny_models import DECODERS, tiny_ids, tiny_model, tiny_module

@@ -9,9 +9,9 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import ModelError, OptionError
-from sightline.methods.integration import SIZES, expected_change, nested_rules
+from sightline.methods.integration import SIZES, convergence_checks, expected_change, nested_rules
 from sightline.models import batching
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
@@ -246,7 +246,7 @@ def test_all_classes_share_the_forwards_and_each_gets_its_own_scores(family, opt
     before = model.network.forward_passes
     together = model.explain(encoding, "integrated_gradients", target="all", **options)
     assert model.network.forward_passes - before == max(forwards)
-    for one, other in zip(alone, together.values(), strict=True):
+    for one, other in zip(alone, together.by_target().values(), strict=True):
         np.testing.assert_allclose(other.scores, one.scores, rtol=0, atol=1e-12)
         assert other.checks == pytest.approx(one.checks, abs=1e-9)
 
@@ -276,3 +276,10 @@ def test_the_memory_of_a_container_is_that_of_its_limit(monkeypatch, tmp_path):
     assert batching.total_memory(torch.device("cpu")) == machine
     limit.write_text("1000000\n")
     assert batching.total_memory(torch.device("cpu")) == 1_000_000
+
+
+@pytest.mark.parametrize(("evaluations", "advice"), [(63, "raise max_evaluations"), (127, "use steps=3800 ")])
+def test_an_integral_that_has_not_settled_says_what_to_do(evaluations, advice):
+    with pytest.warns(UserWarning, match=advice):
+        checks = convergence_checks(0.3, 0.1, 0.01, evaluations)
+    assert checks["converged"] is False

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import OptionError, SizeError
+from sightline.methods import attention_flow
 from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -106,3 +107,41 @@ def test_long_documents_are_refused_before_anything_runs(monkeypatch):
     monkeypatch.setattr("sightline.methods.decomposition.matrices.DENSE_LIMIT", 1000)
     with pytest.raises(SizeError, match="above the limit"):
         relevance_matrices(trace)
+
+
+def effective_by_hand(trace, layer):
+    """A T T⁺ of every head, negative weights as 0, rows that sum to 1."""
+    parts = trace.block(layer)
+    values = parts.values.double().numpy().transpose(1, 0, 2)
+    projections = parts.weights.output_weight.detach().double().numpy().T.reshape(len(values), values.shape[2], -1)
+    read = values @ projections
+    weights = np.maximum(trace.attentions[layer].dense() @ read @ np.linalg.pinv(read), 0)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("method", ["rollout", "flow"])
+def test_effective_attention_is_followed_through_the_layers(method):
+    model, encoding, trace = traced("bert", 14)  # heads are 8 wide
+    heads = [effective_by_hand(trace, layer) for layer in range(trace.layer_count)]
+    steps = [(layer.mean(axis=0) + np.eye(14)) / 2 for layer in heads]
+    by_hand = {
+        "rollout": lambda: np.linalg.multi_dot([trace.readout, *reversed(steps)]),
+        "flow": lambda: (flow := attention_flow(np.stack(steps), 0)) / flow.sum(),
+    }[method]()
+    explanation = model.explain(encoding, method, effective=True)
+    np.testing.assert_allclose(explanation.scores, by_hand, rtol=1e-9, atol=1e-12)
+    assert np.abs(explanation.scores - model.explain(encoding, method).scores).max() > 1e-3
+
+
+def test_a_single_head_of_effective_attention_starts_the_rollout():
+    model, encoding, trace = traced("bert", 14)
+    heads = [effective_by_hand(trace, layer) for layer in range(trace.layer_count)]
+    below = (heads[0].mean(axis=0) + np.eye(14)) / 2
+    explanation = model.explain(encoding, "rollout", effective=True, layer=1, head=2)
+    np.testing.assert_allclose(explanation.scores, heads[1][2][0] @ below, rtol=1e-9, atol=1e-12)
+
+
+def test_effective_attention_is_attention_in_texts_no_longer_than_a_head_is_wide():
+    model, encoding, _ = traced("bert", 7)
+    scores = model.explain(encoding, "rollout").scores
+    np.testing.assert_allclose(model.explain(encoding, "rollout", effective=True).scores, scores, rtol=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import RULE_SETS
 from tests.models.test_tasks import MeanPooled

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sightline as sl
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
 from sightline.methods import Attribution, Method
 from sightline.view.words.headline import headline

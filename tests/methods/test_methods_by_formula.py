@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
 from sightline.methods.owen import (
     count_exact_coalitions,
@@ -275,7 +275,7 @@ def test_seeds_decide_the_orderings(model):
 
 def test_classes_explained_together_share_the_calls_and_get_their_own_values(model):
     every = model.explain(TEXT, "owen", target="all", budget=2000)
-    for target, explanation in enumerate(every.values() if isinstance(every, dict) else every):
+    for target, explanation in enumerate(every.by_target().values()):
         single = model.explain(TEXT, "owen", target=target, budget=2000)
         np.testing.assert_allclose(explanation.scores, single.scores, atol=1e-12)
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
+from sightline.models.inputs import pad_inputs
 from sightline.text.hierarchy import HierarchyScores
 from sightline.text.units import LEVELS
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
@@ -181,7 +182,7 @@ def test_leave_one_out_wipes_one_row_of_one_layer_s_input(family, layer, replace
     layers = mine.network.family.layers(module.base_model, module.config)
     for distinct in {id(distinct): distinct for distinct in layers}.values():
         distinct.register_forward_pre_hook(hook, with_kwargs=True)
-    inputs = mine.network.inputs([mine.encode(ids=ids)])
+    inputs = pad_inputs(mine.network, [mine.encode(ids=ids)])
     probabilities = []
     for place in (-1, *range(len(ids))):  # noqa: B007 (the hook reads it)
         runs = 0

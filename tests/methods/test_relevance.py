@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.lrp import propagate
 from sightline.methods.relevance import rules as relevance_rules
@@ -24,6 +24,7 @@ from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.models import Recorder, layerwise
 from sightline.models.layerwise import Layerwise, LinearOutputs
+from sightline.passes import forward
 from sightline.passes.forward import Pass
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -93,9 +94,7 @@ def test_the_model_says_the_same_while_rules_are_replaced(family, rules):
     network, encoding = model.network, model.encode(ids=tiny_ids(family))
     with network.plain_operations():
         (ordinary,) = network.run([encoding], Recorder(), gradient=True)
-        (replaced,) = network.run(
-            [encoding], Recorder(), gradient=True, within=relevance_mode(network.module, RULES[rules])
-        )
+        (replaced,) = network.run([encoding], Recorder(), gradient=True, within=relevance_mode(RULES[rules]))
     assert torch.equal(ordinary, replaced)
     (banded,) = network.run([encoding])
     np.testing.assert_allclose(replaced.detach(), banded, rtol=1e-11)
@@ -350,6 +349,7 @@ def test_no_random_model_yields_nan(family, seed, tokens, scale, dtype, target):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkeypatch):
+    monkeypatch.setattr(forward, "GRAPH_BYTES", 0)
     model = tiny_model(family)
     alive: list[int] = []
     differentiate = Layerwise.differentiate
@@ -362,6 +362,27 @@ def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkey
     model.explain(model.encode(ids=tiny_ids(family)), "attnlrp", 0, quantity="logit")
     assert alive == list(reversed(range(len(model.network.layers))))
     assert not any("forward" in vars(layer) for layer in model.network.layers)
+
+
+# Behind padding, the mask is one more sum with a quotient of the ε-rule, which hands on R·a/(a + ε).
+@pytest.mark.parametrize(("lengths", "tolerance"), [((12, 12, 12), 1e-9), ((13, 10, 12), 1e-6)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_documents_together_get_what_each_gets_layer_by_layer(family, lengths, tolerance, monkeypatch):
+    model = tiny_model(family)
+    encodings = [model.encode(ids=tiny_ids(family, n, seed=seed)) for seed, n in enumerate(lengths)]
+    together = model.explain(encodings, "attnlrp")
+    monkeypatch.setattr(forward, "GRAPH_BYTES", 0)
+    for encoding, explanation in zip(encodings, together, strict=True):
+        alone = model.explain(encoding, "attnlrp")
+        close(explanation.scores, alone.scores, tolerance)
+        close(explanation.layers, alone.layers, tolerance)
+
+
+def test_documents_together_take_one_backward_pass():
+    model = tiny_model()
+    before = model.network.backward_passes
+    model.explain([model.encode(ids=tiny_ids(n=n)) for n in (13, 12, 11)], "attnlrp")
+    assert model.network.backward_passes == before + 1
 
 
 @pytest.mark.parametrize("limit", [0, 5000, 2**30])

@@ -154,7 +154,7 @@ class Small(nn.Module):
 @pytest.mark.parametrize("chosen", ALL_RULES, ids=lambda rule_set: rule_set.name)
 def test_the_mode_changes_no_output_and_is_gone_afterwards(chosen):
     module, x = Small(), random(3, 4).requires_grad_()
-    with relevance_mode(module, chosen):
+    with relevance_mode(chosen):
         output = module(x)
     assert torch.equal(output, module(x))
     assert not _get_current_function_mode_stack()
@@ -166,7 +166,7 @@ def test_the_mode_changes_no_output_and_is_gone_afterwards(chosen):
 
 def test_a_gated_product_gives_half_to_each_side():
     a, b = random(3, seed=1).requires_grad_(), random(3, seed=2).requires_grad_()
-    with relevance_mode(nn.Identity(), POSITIVE):
+    with relevance_mode(POSITIVE):
         output = a * b
     for relevance in torch.autograd.grad(output, (a, b), torch.ones_like(output)):
         assert torch.equal(relevance, torch.full_like(relevance, 0.5))
@@ -174,7 +174,7 @@ def test_a_gated_product_gives_half_to_each_side():
 
 def test_a_mask_lets_no_relevance_through():
     x = random(3).requires_grad_()
-    with relevance_mode(nn.Identity(), POSITIVE):
+    with relevance_mode(POSITIVE):
         output = x * torch.tensor([1.0, 0.0, 2.0], dtype=torch.float64)
     (relevance,) = torch.autograd.grad(output, x, torch.ones_like(output))
     assert relevance.tolist() == [1, 0, 1]
@@ -187,7 +187,7 @@ def test_an_operation_without_a_rule_is_refused_in_one_sentence(operation):
     x = random(3).requires_grad_()
     with (
         pytest.raises(UnsupportedError, match="has no rule for the operation"),
-        relevance_mode(nn.Identity(), POSITIVE),
+        relevance_mode(POSITIVE),
     ):
         operation(x)
     assert not _get_current_function_mode_stack()

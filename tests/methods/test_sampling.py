@@ -11,7 +11,7 @@ import torch
 from captum.attr import GradientShap, LimeBase
 from sklearn.linear_model import Ridge
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import OptionError
 from sightline.methods import sampling
 from sightline.methods.integration import build_path

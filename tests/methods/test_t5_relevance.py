@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.methods.lrp import propagate
 from sightline.methods.relevance import rules as relevance_rules
-from sightline.methods.relevance.mode import is_rms_norm
+from sightline.methods.relevance.operations import is_rms_norm
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from tests.methods.relevance_reference import Linear, add_back, gelu_new, product_back
 from tests.methods.test_decoder_relevance import join, linear, normalise, split

@@ -10,7 +10,7 @@ import pytest
 from sightline.errors import OptionError
 from sightline.metrics import METRICS, SightlineWarning, average_overlap, chance_level, kendall, rbo, statistics
 from sightline.metrics.chance import TokenScores
-from sightline.metrics.inputs import without_conventions
+from sightline.metrics.score_inputs import without_conventions
 from tests.sample_units import bare_units
 
 pytestmark = pytest.mark.slow

@@ -117,3 +117,12 @@ def test_intervals_are_deterministic_and_independent_of_blocks(monkeypatch):
 
 def test_the_interval_of_a_share_is_exact_also_where_all_are_hits():
     assert share_interval([1, 1, 1, 1]) == pytest.approx((1.0, 0.025 ** (1 / 4), 1.0))
+
+
+def test_an_interval_stays_within_the_values_that_are_possible():
+    shares = [1.0, 1.0, 1.0, 1.0, 1.0, 0.2]
+    _, _, beyond = statistics.mean_interval(shares)
+    mean, low, high = statistics.mean_interval(shares, within=(0.0, 1.0))
+    assert beyond > 1.0
+    assert (low, high) == (max(0.0, statistics.mean_interval(shares)[1]), 1.0)
+    assert low < mean < high

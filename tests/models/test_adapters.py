@@ -68,6 +68,7 @@ def adapted_and_merged(family, dtype=torch.float64):
     return module, merged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_method_gives_what_the_merged_model_gives(family):

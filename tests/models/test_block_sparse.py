@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import ModelError
 from sightline.models.block_sparse import BlockSparseSelfAttention, use_blocks

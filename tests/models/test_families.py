@@ -9,6 +9,7 @@ import torch
 from sightline.errors import UnsupportedError
 from sightline.models.families import FAMILIES as KNOWN
 from sightline.models.families import family_of
+from sightline.models.inputs import pad_inputs
 from tests.tiny_models import DECODERS, DENSE_FAMILIES, FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 DENSE_FACTS = {"big_bird": {"attention_type": "original_full"}}
@@ -129,7 +130,7 @@ def test_pad_tokens_inside_a_text_do_not_move_the_words_behind_them(family):
     encoding = model.encode(ids=tiny_ids(family, 9))
     changed = encoding.ids.copy()
     changed[3] = model.network.token_id("pad")
-    plain, padded = (model.network.inputs([document]) for document in (encoding, encoding.replace_ids(changed)))
+    plain, padded = (pad_inputs(model.network, [document]) for document in (encoding, encoding.replace_ids(changed)))
     assert torch.equal(plain["position_ids"], padded["position_ids"])
     assert torch.equal(plain["attention_mask"], padded["attention_mask"])
 

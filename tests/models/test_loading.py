@@ -98,8 +98,8 @@ def test_a_folder_without_weights_needs_permission_to_be_random(folder):
     ("name", "kind"),
     [
         ("model-q4.gguf", "GGUF"),
-        ("model.onnx", "ONNX"),
-        ("onnx/model.onnx", "ONNX"),
+        ("decoder_model.onnx", "ONNX"),
+        ("onnx/decoder_model.onnx", "ONNX"),
         ("tf_model.h5", "TensorFlow"),
         ("flax_model.msgpack", "Flax"),
         ("openvino_model.xml", "OpenVINO"),

@@ -20,7 +20,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, ModelError, UnsupportedError
 from sightline.models.longformer import layer as longformer_layer
 from sightline.models.longformer.encoder import (

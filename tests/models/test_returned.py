@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.settings.defaults import DEFAULT_METHODS
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

@@ -40,9 +40,11 @@ def body_of(model_type, **facts):
     return randomise(auto.from_config(config, attn_implementation="eager"))
 
 
-def make_folder(folder, *, model_type="bert", pooling=("mean",), dense=True, normalise=False, activation="Identity"):
+def make_folder(
+    folder, *, model_type="bert", pooling=("mean",), dense=True, normalise=False, activation="Identity", named=True
+):
     """A folder like those that sentence-transformers saves, with a linear classifier as its last Dense module."""
-    labels = {str(i): f"class {i}" for i in range(CLASSES)} if dense else {}
+    labels = {str(i): f"class {i}" for i in range(CLASSES)} if dense and named else {}
     body = body_of(model_type, **({"id2label": labels} if labels else {}))
     body.save_pretrained(folder)
     wordpiece().save_pretrained(folder)
@@ -144,6 +146,59 @@ def test_without_a_classifier_the_similarity_to_a_text_is_explained(tmp_path):
     assert TEXTS[0] in explanation.to_html()
     with pytest.raises(UnsupportedError, match="no rule for the division of a vector by its length"):
         model.explain(TEXTS[1], "attnlrp")
+
+
+def test_a_model_compares_with_another_text_without_being_loaded_again(tmp_path):
+    make_folder(tmp_path, dense=False, normalise=True)
+    first = sl.load(tmp_path, dtype="float64", similar_to=TEXTS[0])
+    before = first.explain(TEXTS[1], "gradient")
+    second = first.similar_to(TEXTS[1])
+    other_side = second.explain(TEXTS[0], "gradient")
+    assert other_side.prediction.logits[0] == pytest.approx(before.prediction.logits[0], abs=1e-9)
+    assert other_side.provenance["similar_to"] == TEXTS[1]
+    assert second.network.twin().reference_text == TEXTS[1]
+    expected = sl.load(tmp_path, dtype="float64", similar_to=TEXTS[1]).explain(TEXTS[0], "gradient")
+    np.testing.assert_allclose(other_side.scores, expected.scores, atol=1e-12)
+    after = first.explain(TEXTS[1], "gradient")
+    np.testing.assert_array_equal(after.scores, before.scores)
+    assert after.provenance["similar_to"] == TEXTS[0]
+    make_folder(tmp_path / "classifier")
+    with pytest.raises(OptionError, match="This model compares no texts"):
+        sl.load(tmp_path / "classifier").similar_to("A text.")
+
+
+@pytest.mark.parametrize("labels", [None, ["low", "middle", "high"]])
+def test_a_last_linear_map_without_names_in_the_config_is_a_classifier(labels, tmp_path):
+    make_folder(tmp_path, named=False)
+    make_folder(tmp_path / "named")
+    expected = sl.load(tmp_path / "named").predict(TEXTS[0])
+    model = sl.load(tmp_path, labels=labels)
+    assert model.labels == tuple(labels or ("LABEL_0", "LABEL_1", "LABEL_2"))
+    np.testing.assert_array_equal(model.predict(TEXTS[0]).probabilities, expected.probabilities)
+    with pytest.raises(OptionError, match="scores 3 classes, and labels= names 2"):
+        sl.load(tmp_path, labels=["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("activation", "final"), [("Sigmoid", torch.sigmoid), ("Softmax", lambda z: torch.softmax(z, 0))]
+)
+def test_an_activation_that_gives_probabilities_gives_those_of_the_prediction(activation, final, tmp_path):
+    make_folder(tmp_path / "plain")
+    make_folder(tmp_path / "final", activation=activation)
+    logits = torch.from_numpy(sl.load(tmp_path / "plain").predict(TEXTS[0]).logits)
+    prediction = sl.load(tmp_path / "final").predict(TEXTS[0])
+    expected = torch.sigmoid(logits) if activation == "Sigmoid" else torch.softmax(logits, 0)
+    np.testing.assert_allclose(prediction.probabilities, expected.numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(prediction.logits, logits.numpy())
+
+
+def test_a_long_vector_is_no_classifier_unless_its_outputs_have_names(tmp_path):
+    make_folder(tmp_path, named=False)
+    weights = {"linear.weight": torch.ones(40, WIDTH), "linear.bias": torch.zeros(40)}
+    save_file(weights, tmp_path / "2_Dense" / "model.safetensors")
+    with pytest.raises(ModelError, match="without a classifier, .* name them: labels="):
+        sl.load(tmp_path)
+    assert len(sl.load(tmp_path, labels=[f"topic {number}" for number in range(40)]).labels) == 40
 
 
 def test_a_text_is_cut_into_windows_of_the_length_that_the_folder_names(tmp_path):

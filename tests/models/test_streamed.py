@@ -11,7 +11,7 @@ from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention, StreamedAttention, streamed
 from sightline.errors import SizeError
 from sightline.methods.decomposition import block
-from sightline.models import streamed as streaming
+from sightline.models import streamed_attention as streaming
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 N = 23

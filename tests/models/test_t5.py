@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import UnsupportedError
 from sightline.methods import METHODS
 from sightline.settings.defaults import DEFAULT_METHODS

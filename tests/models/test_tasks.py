@@ -15,8 +15,9 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
+from sightline.models.inputs import find_global_tokens, pad_inputs
 from sightline.models.target import parse_target
 from sightline.models.tasks import TASKS, task_class
 from sightline.view.words.sentences import prediction_sentence
@@ -134,7 +135,7 @@ def test_multi_label_heads_use_independent_probabilities():
 def test_labels_of_the_same_name_are_told_apart_by_their_numbers():
     model = tiny_model(id2label={0: "same", 1: "same", 2: " "})
     assert model.labels == ("same (0)", "same (1)", "LABEL_2")
-    explanations = model.explain(model.encode(ids=tiny_ids()), "gradient", target="all")
+    explanations = model.explain(model.encode(ids=tiny_ids()), "gradient", target="all").by_target()
     assert [explanation.target.index for explanation in explanations.values()] == [0, 1, 2]
 
 
@@ -192,7 +193,7 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
     assert first <= last
     assert encoding.segments[first] == encoding.segments[last] == 1
     assert trace.prediction.label in "the cat sat on the mat"
-    outputs = module(**model.network.inputs([encoding]))
+    outputs = module(**pad_inputs(model.network, [encoding]))
     assert trace.value == pytest.approx(float(outputs.start_logits[0, first] + outputs.end_logits[0, last]))
     # No other allowed span scores higher.
     start, end = outputs.start_logits[0].detach().numpy(), outputs.end_logits[0].detach().numpy()
@@ -281,7 +282,7 @@ def test_bare_ids_of_a_longformer_give_the_question_global_attention_as_the_libr
     outputs = module(torch.tensor([ids]))
     model = load(module)
     encoding = model.encode(ids=ids)
-    assert model.network.global_tokens(encoding) == (0, 1, 2)
+    assert find_global_tokens(model.network, encoding) == (0, 1, 2)
     (logits,) = model.network.run([encoding])
     expected = torch.stack([outputs.start_logits[0], outputs.end_logits[0]], dim=-1)
     np.testing.assert_allclose(logits.reshape(expected.shape).numpy(), expected.detach().numpy(), atol=1e-6)
@@ -364,6 +365,21 @@ def test_a_question_needs_a_context(answerer):
             explain(CONTEXT)
     with pytest.raises(InputError, match="The second text of the pair is empty"):
         answerer.encode("old mill?", "")
+
+
+def test_a_question_and_its_context_have_names(answerer, question):
+    by_name = {"question": "old mill?", "context": CONTEXT}
+    assert answerer.predict(**by_name) == answerer.predict(question)
+    expected = answerer.explain(question, "gradient")
+    np.testing.assert_array_equal(answerer.explain(method="gradient", **by_name).scores, expected.scores)
+    report = answerer.report(methods=["gradient"], check=False, inside=False, **by_name)
+    np.testing.assert_array_equal(report.first.scores, expected.scores)
+    with pytest.raises(OptionError, match="Give question= and context= together"):
+        answerer.explain(question="old mill?")
+    with pytest.raises(OptionError, match="in place of a document and its pair"):
+        answerer.predict(CONTEXT, **by_name)
+    with pytest.raises(OptionError, match="are for models that answer questions"):
+        tiny_model().explain(**by_name)
 
 
 def test_a_language_model_reads_no_second_text():
@@ -466,7 +482,7 @@ def test_entities_are_explained_one_by_one():
         if predicted[first] and (predicted[first] == 1 or not previous):
             expected.append(first)
         previous = predicted[first]
-    entities = model.explain(CONTEXT, "attcat", target="entities")
+    entities = model.explain(CONTEXT, "attcat", target="entities").by_target()
     assert [explanation.target.position for explanation in entities.values()] == expected
     for name, explanation in entities.items():
         first = explanation.target.position
@@ -479,6 +495,17 @@ def test_entities_are_explained_one_by_one():
         np.testing.assert_allclose(entry.explanation.scores, explanation.scores, atol=1e-12)
     with pytest.raises(TargetError, match="no label 'XYZ'.* The model's labels: "):
         model.explain(CONTEXT, "attcat", target="XYZ")
+    for name in entities:
+        chosen = model.explain(CONTEXT, "attcat", target=f"word:{name.split()[0].upper()}")
+        first = next(n for n in entities if name.split()[0].lower() in n.lower().split())
+        assert chosen.target == entities[first].target
+    outside = torch.nn.functional.one_hot(torch.zeros(len(encoding), dtype=torch.long), 3).double()
+    untagged = model.network.task.resolve(outside, encoding, "word:Miller", None, None)
+    assert (untagged.label, encoding.words[encoding.word_ids[untagged.position]].text) == ("O", "Miller")
+    with pytest.raises(TargetError, match="no word 'absent'"):
+        model.explain(CONTEXT, "attcat", target="word:absent")
+    with pytest.raises(OptionError, match="leave position out"):
+        model.explain(CONTEXT, "attcat", target="word:Miller", position=1)
     with pytest.raises(TargetError, match="Entities are tagged tokens"):
         tiny_model().explain(tiny_model().encode(ids=tiny_ids()), target="entities")
 
@@ -499,6 +526,29 @@ class MeanPooled(BertPreTrainedModel):
         hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds).last_hidden_state
         weights = attention_mask[:, :, None].to(hidden.dtype)
         return SequenceClassifierOutput(logits=self.classifier((hidden * weights).sum(1) / weights.sum(1)))
+
+
+class MeanHead(torch.nn.Module):
+    """A head of a user's own in a class of the library: it averages the rows that the library's would not read."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.linear = torch.nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, hidden):
+        return self.linear(hidden.mean(1))
+
+
+def test_the_rows_that_a_custom_head_in_a_class_of_the_library_reads_are_measured():
+    module = tiny_module("longformer")
+    torch.manual_seed(0)
+    module.classifier = MeanHead(module.config).double()
+    ids = tiny_ids(n=11)
+    # The library's attention has a softmax in single precision, whatever the model's.
+    expected = module(torch.tensor([list(ids)]), torch.ones(1, len(ids))).logits[0].detach()
+    model = load(module, task="sequence_classification")
+    np.testing.assert_allclose(model.predict(model.encode(ids=ids)).logits, expected, atol=1e-6)
+    np.testing.assert_allclose(model.trace(model.encode(ids=ids)).logits, expected, atol=1e-6)
 
 
 def test_the_rows_that_a_custom_head_reads_are_measured():

@@ -144,7 +144,9 @@ def test_compiled_and_wrapped_models_are_unwrapped_and_others_are_refused_by_nam
     expected = sl.load(module).predict(sl.load(module).encode(ids=ids)).logits
 
     class Peft(nn.Module):
-        peft_config = ()
+        def __init__(self, prompt=False):
+            super().__init__()
+            self.peft_config = {"default": SimpleNamespace(is_prompt_learning=prompt)}
 
         def get_base_model(self):
             return module
@@ -161,6 +163,8 @@ def test_compiled_and_wrapped_models_are_unwrapped_and_others_are_refused_by_nam
     class SentenceTransformer(nn.Sequential):
         pass
 
+    with pytest.raises(UnsupportedError, match="learned vectors before the text"):
+        sl.load(Peft(prompt=True))
     with pytest.raises(UnsupportedError, match="save it"):
         sl.load(SentenceTransformer())
     module.hf_device_map = {"a": 0, "b": 1}

@@ -113,7 +113,7 @@ def test_defaults_report_and_check_work(model):
     report = model.report(encoding, check=True)
     assert report.inside is None
     assert tuple(report.explanations) == UNSEEN_METHODS
-    assert "faithfulness" in report.first.checks
+    assert report.first.check is not None
 
 
 def test_documents_of_different_length_are_never_padded(model):

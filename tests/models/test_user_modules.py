@@ -46,7 +46,7 @@ def call_everything(model, ids):
     wanted = ("gradient", "attcat", "rollout", "alti", "lrp")
     methods = [name for name in wanted if name not in model.methods_not_offered]
     explained = model.explain(encoding, methods=methods, target=0)
-    model.check(explained["gradient"], budget=12)
+    model.check(explained["gradient"], check_readings=12)
     model.predict(encoding)
     trace = model.trace([encoding, encoding])[0]
     assert len(trace.probabilities) == 3

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.models.windowed import window_positions
@@ -413,7 +413,7 @@ def test_all_windows_share_one_forward_and_one_backward(model):
 def test_every_class_in_turn_equals_each_class_alone(model):
     encoding = long_encoding(model, aggregation="max")
     everything = model.explain(encoding, methods=["attcat", "rollout"], target="all")
-    for name, classes in everything.items():
+    for name, classes in everything.explanations.items():
         for index, explanation in enumerate(classes.values()):
             alone = model.explain(encoding, name, target=index)
             np.testing.assert_allclose(explanation.scores, alone.scores, atol=1e-10)
@@ -436,14 +436,14 @@ def reader():
 def test_a_long_text_is_read_in_windows_and_says_so(reader):
     from sightline.view.words.sentences import notices
 
-    report = reader.report(SENTENCES * 20, ["attcat", "occlusion"], check_budget=60)
+    report = reader.report(SENTENCES * 20, ["attcat", "occlusion"], check_readings=60)
     first = report.first
     assert first.encoding.windows is not None
     assert first.encoding.dropped == 0
     assert report.inside is None
     assert any("read in" in notice and "the mean of their scores" in notice for notice in notices(first))
-    assert first.removal.probabilities[0] == pytest.approx(first.prediction.probabilities[first.target.index])
-    assert "random_beaten" in first.checks
+    assert first.check.whole.probability == pytest.approx(first.prediction.probabilities[first.target.index])
+    assert first.check.whole.label == first.prediction.label
     html = report.to_html()
     assert '"windows"' in html or "windows" in html
 
@@ -569,8 +569,8 @@ def test_windows_compete_in_the_probability_of_an_answer(answerer, long_context,
 
 
 def test_the_check_of_an_answer_runs_on_the_whole_context(answerer, long_context):
-    explanation = answerer.check(answerer.explain(long_context, "attcat"), orderings=2, budget=30)
-    assert explanation.removal.probabilities[0] == pytest.approx(explanation.prediction.probability)
+    explanation = answerer.check(answerer.explain(long_context, "attcat"), check_readings=12)
+    assert explanation.check.whole.probability == pytest.approx(explanation.prediction.probability)
 
 
 def test_an_answer_too_long_for_every_window_is_refused(answerer, long_context):

@@ -12,9 +12,10 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
 from sightline.methods.removals import request_removals
+from sightline.models.inputs import pad_inputs
 from sightline.passes.perturb import Perturbations, default_replacement, perturb_probability, removable_units
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
@@ -71,7 +72,7 @@ def test_every_family_reads_masked_pads_as_the_library_does(family):
     gone = [3, 4, 9]
     ids = encoding.ids.copy()
     ids[gone] = pad
-    inputs = model.network.inputs([encoding.replace_ids(ids)], [gone])
+    inputs = pad_inputs(model.network, [encoding.replace_ids(ids)], [gone])
     assert np.flatnonzero(inputs["attention_mask"][0].numpy() == 0).tolist() == gone
     with torch.no_grad():
         logits = module(**inputs).logits[0]

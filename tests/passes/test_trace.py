@@ -13,7 +13,6 @@ from benchmarks.methods import TEN_METHODS
 from sightline.analysis.internals import inside
 from sightline.errors import OptionError
 from sightline.methods import METHODS
-from sightline.results.report import Report
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
 
 
@@ -81,11 +80,11 @@ def test_nothing_runs_until_something_is_needed():
 def test_a_trace_is_explained_as_its_document_is_and_its_pass_is_shared(family, target):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 12))
-    expected = Report(model.explain(encoding, methods=["attcat", "rollout"], target=target, quantity="margin"))
+    expected = model.report(encoding, ["attcat", "rollout"], target, quantity="margin", check=False, inside=False)
     trace = model.trace(encoding, target, quantity="margin")
     trace.require("attentions")
     before = model.network.forward_passes
-    report = Report(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
+    report = model.report(trace, ["attcat", "rollout"], quantity="margin", check=False, inside=False)
     assert inside(trace).tokens == 12
     assert model.network.forward_passes == before + 1
     for entry, other in zip(report, expected, strict=True):
@@ -98,8 +97,8 @@ def test_one_document_of_a_batch_is_explained_alone():
     encodings = [model.encode(ids=tiny_ids("bert", n)) for n in (12, 9)]
     _, second = model.trace(encodings, target="all")
     from_batch, alone = model.explain(second, "attcat"), model.explain(encodings[1], "attcat", target="all")
-    for label, explanation in alone.items():
-        np.testing.assert_allclose(from_batch[label].scores, explanation.scores, atol=1e-12)
+    for label, explanation in alone.by_target().items():
+        np.testing.assert_allclose(from_batch.by_target()[label].scores, explanation.scores, atol=1e-12)
 
 
 def test_a_trace_keeps_its_target_and_its_model():

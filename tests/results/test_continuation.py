@@ -216,7 +216,7 @@ def test_units_are_cut_at_the_border_and_cover_every_token_once(kind):
 
 
 def test_units_of_a_text_read_at_once_are_cut_too():
-    """Files of earlier versions hold encodings whose words span the border."""
+    """The words of such an encoding span the border."""
     encoding = encode_text(byte_level(), "The old mill had paid. Old river\n\nnew mill", max_tokens=None)
     for prompt in range(1, len(encoding)):
         if not encoding.special[:prompt].all() and not encoding.special[prompt:].all():
@@ -269,10 +269,7 @@ def test_a_continuation_knows_who_wrote_it(reader, tmp_path):
     assert (given.origin, generated.origin) == ("given", "generated")
     generated.save(tmp_path / "result.json")
     assert ContinuationExplanation.load(tmp_path / "result.json").origin == "generated"
-    record = {name: value for name, value in given.to_dict().items() if name not in ("origin", "border")}
-    earlier = ContinuationExplanation.from_record(record)
-    assert earlier.origin is None
-    assert earlier.text == " river"
+    assert ContinuationExplanation.from_record(given.to_dict()).text == " river"
     for name, wrong in (("origin", "nobody"), ("origin", []), ("border", 10**6), ("border", "x")):
         with pytest.raises((TypeError, ValueError)):
             ContinuationExplanation.from_record({**given.to_dict(), name: wrong})
@@ -295,7 +292,7 @@ def test_a_continuation_survives_saving(reader, tmp_path):
 
 def test_a_row_can_be_checked(reader):
     result = reader.explain(TEXT, "attcat", continuation=" river world")
-    checked = reader.check(result.rows[1], budget=16)
+    checked = reader.check(result.rows[1], check_readings=16)
     assert checked.verdict.level
 
 

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.models.target import Target
-from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.explanation import Explanation
 from sightline.results.report import Report
 from tests.sample_explanations import TEXT, encoding, explanation
 
@@ -203,7 +203,6 @@ def everything(dtype: type, scores: np.ndarray | None = None) -> Explanation:
             "places": np.array([2**62, -5]),
         },
         signed=False,
-        removal=RemovalCurve([0, 0.1, 0.5], [0.1 + 0.2, 1e-300, 0.0], generator.random((20, 3)), [0, 1, 5], "mask"),
     )
 
 
@@ -218,11 +217,6 @@ def test_a_saved_explanation_comes_back_bit_for_bit(tmp_path, suffix, dtype):
     assert same_bits(back.layers, exp.layers)
     assert back.extras.keys() == exp.extras.keys()
     assert all(same_bits(back.extras[name], exp.extras[name]) for name in exp.extras)
-    assert back.removal.replacement == "mask"
-    curves = {name: array for name, array in vars(exp.removal).items() if isinstance(array, np.ndarray)}
-    assert len(curves) == 4
-    assert all(same_bits(getattr(back.removal, name), array) for name, array in curves.items())
-    assert not any(array.flags.writeable for array in curves.values())
     assert back.encoding == exp.encoding
     assert back.target == exp.target
     assert same_bits(back.prediction.logits, exp.prediction.logits)

@@ -11,16 +11,16 @@ import zipfile
 import numpy as np
 import pytest
 
-from sightline.api.checking import CHECK_STAGE
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, OptionError, UsageError
+from sightline.metrics.check import TEST_STAGE
 from sightline.models.target import Target
 from sightline.results.artefacts import Artefact, Exchange
 from sightline.results.explanation import Explanation, fingerprint_scores
 from sightline.results.report import Report
 from sightline.view.page.payload import build
-from tests.sample_explanations import encoding, explanation
-from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.sample_explanations import check_of, encoding, explanation
+from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 from tests.view.sample_inside import banded_inside, sample_inside
 
@@ -42,7 +42,7 @@ def test_a_report_holds_what_explain_inside_and_check_give(model):
         assert made.checks == wanted.checks
         assert made.options == wanted.options
         assert report.verdicts[name] == wanted.verdict
-        np.testing.assert_array_equal(report.removal_curves[name].random, wanted.removal.random)
+        assert made.check == wanted.check
     assert report.inside.tokens == len(report.encoding)
     assert report.inside.importance.shape == (report.inside.layers, report.inside.heads)
     assert set(report.seconds) == {"explain", "inside", "check"}
@@ -63,9 +63,10 @@ def test_the_explanations_are_handed_out_before_they_are_checked(model):
 
     report = model.report(TEXT, ["attcat", "rollout"], progress=follow, on_explained=hand_out)
     assert [explanation.verdict.level for explanation in early[0]] == ["unchecked", "unchecked"]
+    assert [explanation.verdict.level == "unchecked" for explanation in report] == [False, True]
     for first, last in zip(early[0], report, strict=True):
         np.testing.assert_array_equal(first.scores, last.scores)
-    assert stages.index("rollout") < stages.index("explained") < stages.index(CHECK_STAGE)
+    assert stages.index("rollout") < stages.index("explained") < stages.index(TEST_STAGE)
     assert early[0].seconds == {"explain": report.seconds["explain"]}
 
 
@@ -174,7 +175,7 @@ def test_files_that_are_not_reports_are_named_in_a_sentence(tmp_path):
     for content, message in [
         ({"format": "other"}, "not a report"),
         ({"format": "sightline-report", "version": 2}, "newer Sightline"),
-        ({"format": "sightline-report", "version": 1, "inside": None}, "'explanations' is missing"),
+        ({"format": "sightline-report", "version": 1, "inside": None}, "'documents' is missing"),
     ]:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("report.json", json.dumps(content))
@@ -213,7 +214,7 @@ def test_nothing_of_the_method_survives_other_scores(model):
     assert "conservation_error" in checked.checks
     edited = dataclasses.replace(checked, scores=checked.scores[::-1])
     assert edited.method == "attnlrp (edited)"
-    assert (edited.layers, edited.layer_kind, edited.removal, edited.exchange) == (None, None, None, None)
+    assert (edited.layers, edited.layer_kind, edited.check, edited.exchange) == (None, None, None, None)
     assert (edited.options, edited.extras, set(edited.checks)) == ({}, {}, {"untrained"})
     assert "AttnLRP" not in edited.to_html().partition("</title>")[0]
     assert dataclasses.replace(edited, scores=checked.scores).method == "attnlrp (edited)"
@@ -228,16 +229,28 @@ def test_nothing_of_the_method_survives_other_scores(model):
     assert pickle.loads(pickle.dumps(edited)).method == edited.method
 
 
+def test_an_explanation_of_another_class_keeps_nothing_that_was_measured_for_the_first(model):
+    checked = model.check(model.explain(TEXT, "attcat"))
+    other = model.explain(f"{TEXT} and then some", "attcat", target=0 if checked.target.index else 1)
+    for change in ({"target": other.target}, {"prediction": other.prediction}):
+        changed = dataclasses.replace(checked, **change)
+        assert changed.method == "attcat (edited)"
+        assert changed.verdict.level == "unchecked"
+        assert (changed.layers, changed.exchange) == (None, None)
+        assert not changed.checks.keys() - {"untrained"}
+    same = dataclasses.replace(checked, target=dataclasses.replace(checked.target), provenance={"by": "hand"})
+    assert (same.method, same.verdict) == (checked.method, checked.verdict)
+
+
 def test_any_scores_can_be_checked(model):
     plain = model.explain(TEXT, "attcat")
     checked = model.explain(TEXT, "attcat", check=True)
     again = model.check(plain)
     assert again.checks == checked.checks
     assert again.verdict == checked.verdict
-    np.testing.assert_array_equal(again.removal.probabilities, checked.removal.probabilities)
+    assert again.check == checked.check
     reversed_ = model.check(dataclasses.replace(checked, scores=-checked.scores))
-    assert reversed_.checks["faithfulness"] != checked.checks["faithfulness"]
-    np.testing.assert_allclose(reversed_.removal.random, checked.removal.random, atol=1e-12)  # the same orders
+    assert reversed_.check.without != checked.check.without
     on_special = np.where(checked.encoding.special, 1.0, 0.1)
     assert model.check(dataclasses.replace(checked, scores=on_special)).checks["special_share"] != pytest.approx(
         checked.checks["special_share"]
@@ -248,15 +261,14 @@ def test_any_scores_can_be_checked(model):
         model.check("text")
 
 
-def test_a_check_that_is_not_possible_replaces_the_numbers_of_an_earlier_one():
-    model = tiny_model(num_labels=1)
-    single = model.explain(model.encode(ids=tiny_ids()), "gradient")
-    stale = dataclasses.replace(single, checks={**single.checks, "faithfulness": 0.9, "random_beaten": 20})
+def test_a_check_that_is_not_possible_says_why_and_replaces_an_earlier_one(model):
+    word = model.explain("miller", "gradient")
+    stale = dataclasses.replace(word, check=check_of(word))
     checked = model.check(stale)
-    assert "faithfulness" not in checked.checks
+    assert checked.check is None
     assert checked.verdict.level == "unchecked"
-    assert checked.verdict.reasons == ("not_comparable",)
-    assert "single output" in checked.verdict.detail
+    assert checked.verdict.reasons[0] == "not_comparable"
+    assert "fewer than two words" in checked.verdict.detail
 
 
 def test_a_figure_shows_every_explanation_with_its_verdict_its_total_and_the_headline(model, tmp_path):
@@ -270,7 +282,7 @@ def test_a_figure_shows_every_explanation_with_its_verdict_its_total_and_the_hea
     assert any(text.startswith("Predicted “") for text in said)
     assert any(report.headline in text for text in said)
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
-    assert len(report.first.plot().axes) == 1
+    assert len(report.first.plot().axes) == 2  # the text and its scale of colours
     with pytest.raises(UsageError, match="figures are written as svg, png, pdf"):
         report.plot(tmp_path / "figure.gif")
 

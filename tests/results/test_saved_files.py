@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,19 +15,17 @@ import pytest
 from sightline.errors import InputError, SizeError
 from sightline.evaluation import Evaluation
 from sightline.results.artefacts import Artefact, Exchange
-from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.explanation import Explanation
 from sightline.results.report import Report
-from sightline.results.verdict import KNOWN_CHECKS
+from sightline.results.verdict import DIAGNOSTICS
 from sightline.view.words import sentences
 from tests.evaluation.test_result import sample
-from tests.sample_explanations import encoding, explanation
+from tests.sample_explanations import check_of, encoding, explanation
 from tests.view.sample_inside import sample_inside
 
-CURVE = RemovalCurve([0.0, 0.5], [0.9, 0.2], [[0.9, 0.8]])
 DEEP: list = []
 for _ in range(70):
     DEEP = [DEEP]
-PASSAGES = {"passages_removed": 1, "passages_share": 0.1, "passages_label": "PL", "passages_probability": 0.6}
 
 
 def put(path, value):
@@ -45,67 +44,58 @@ DAMAGE = {
     "offset beyond the text": (put("encoding.offsets.1", [0, 10_000]), "token 1 is not at characters"),
     "offset of another token": (put("encoding.offsets.1", [1, 4]), "token 1 is not at characters"),
     "special with a place": (put("encoding.offsets.0", [0, 3]), "token 0 is special"),
-    "word beyond the text": (put("encoding.words.0", [0, 10_000, 0]), r"words\[0\] \(end\) must be a whole number"),
-    "word of a missing pair": (put("encoding.words.0", [0, 3, 1]), r"words\[0\] \(segment\)"),
+    "word beyond the text": (put("encoding.words.0", [0, 10_000, 0]), r"words\[0\] must be a range of characters"),
+    "word of a missing pair": (put("encoding.words.0", [0, 3, 1]), r"words\[0\] must be a range of characters"),
     "words in another order": (put("encoding.words.1", [0, 3, 0]), "must be in the order of the text"),
     "word number": (put("encoding.word_ids.1", 999), "damaged"),
-    "segments": (put("encoding.segments", 5), "segments must be a list, not 5"),
+    "segments": (put("encoding.segments", 5), "segments must be a valid array, not 5"),
     "segment of a missing pair": (put("encoding.segments.1", 1), "segments must be"),
-    "negative id": (put("encoding.ids.1", -1), "must not be negative"),
-    "id as text": (put("encoding.ids.1", "5"), "ids must be a list of whole numbers"),
-    "global token": (put("encoding.global_tokens", [999]), "global_tokens must be a whole number from 0"),
-    "lone surrogate": (put("encoding.text", "\ud800"), "text contains half of a surrogate pair"),
+    "negative id": (put("encoding.ids.1", -1), r"ids\[1\] must be greater than or equal to 0"),
+    "id as text": (put("encoding.ids.1", "5"), r"ids\[1\] must be a valid integer, not '5'"),
+    "global token": (put("encoding.global_tokens", [999]), "global_tokens must be whole numbers from 0"),
+    "lone surrogate": (put("encoding.text", "\ud800"), "it is not valid JSON"),
     "too few labels": (put("prediction.labels", ["AI"]), "prediction.probabilities has the shape 2, expected 1"),
-    "no labels": (put("prediction.labels", []), "at least one class"),
-    "probability": (put("prediction.probability", 7), "prediction.probability must be a finite number from 0 to 1"),
+    "no labels": (put("prediction.labels", []), "prediction.labels must have at least 1 entries"),
+    "probability": (
+        put("prediction.probability", 7),
+        "probability must be less than or equal to 1.00001, not 7",
+    ),
     "probabilities": (put("prediction.probabilities.values", [0.5, 7.0]), "must be from 0 to 1"),
-    "score as text": (put("scores.0", "1.0"), "scores must be a list of numbers"),
-    "giant dtype": (put("scores_dtype", "S999999999"), "the number type of scores must be one of"),
-    "object dtype": (put("scores_dtype", "O"), "the number type of scores"),
-    "dtype of another kind": (put("scores_dtype", ["<f8"]), "the number type of scores"),
+    "score as text": (put("scores.0", "1.0"), r"scores\[0\] must be a valid number, not '1.0'"),
+    "giant dtype": (put("scores_dtype", "S999999999"), "scores_dtype must be '<f2', .*, not 'S999999999'"),
+    "object dtype": (put("scores_dtype", "O"), "scores_dtype must be"),
+    "dtype of another kind": (put("scores_dtype", ["<f8"]), "scores_dtype must be"),
     "layer shape": (put("layers.shape", [2**62, 4]), "layers has the shape"),
     "negative shape": (put("layers.shape", [-1, 5]), "damaged"),
-    "layer kind": (put("layer_kind", "sideways"), "layer_kind must be one of"),
-    "version as text": (put("version", "99"), "version must be a whole number"),
-    "fractional version": (put("version", 1.5), "version must be a whole number"),
-    "version list": (put("version", [2]), "version must be a whole number"),
-    "true as version": (put("version", True), "version must be a whole number"),
+    "layer kind": (put("layer_kind", "sideways"), "layer_kind must be 'additive'"),
+    "version as text": (put("version", "99"), "version must be a valid integer"),
+    "fractional version": (put("version", 1.5), "version must be a valid integer"),
+    "version list": (put("version", [2]), "version must be a valid integer"),
+    "true as version": (put("version", True), "version must be a valid integer"),
     "newer version": (put("version", 99), "newer Sightline"),
     "nested options": (put("options", {"a": DEEP}), "nested more than 64 levels"),
-    "huge integer": (put("options", {"a": 10**100}), "options.a must be a number of at most 64 bits"),
-    "check of a wrong type": (put("checks.faithfulness", "much"), "checks.faithfulness must be a finite number"),
-    "text as error of conservation": (put("checks.conservation_error", "S9"), "conservation_error .* number from 0 up"),
-    "flag as number": (put("checks.converged", 1.5), "checks.converged must be true or false"),
-    "count as text": (put("checks.check_calls", "many"), "checks.check_calls must be a whole number"),
-    "share above one": (put("checks.special_share", 7), "checks.special_share must be a finite number from 0 to 1"),
-    "unknown level": (put("checks.mask_level", "fine"), "checks.mask_level must be one of"),
-    "label of an empty text": (put("checks.empty_says_same", "no"), "checks.empty_says_same must be true or false"),
-    "more beaten than tried": (put("checks.random_beaten", 9), "checks.random_beaten"),
-    "negative orders": (put("checks.random_orderings", -1), "checks.random_orderings"),
-    "no stake": (put("checks.stake", 0), "checks.stake must be above 0"),
-    "list as check": (put("checks.note", [1]), "checks.note must be a number, a text"),
-    "removal without orders": (put("removal.random", []), "at least one random order"),
-    "removal above one": (put("removal.probabilities", [0.9, 3.0]), "must hold probabilities"),
-    "removal ratios": (put("removal.ratios", [0.5, 0.2]), "removal.ratios must rise"),
+    "huge integer": (put("options", {"a": 10**100}), "options must hold numbers of at most 64 bits"),
+    "check of a wrong type": (put("checks.change", "much"), "checks change must be a valid number"),
+    "text as error of conservation": (put("checks.conservation_error", "S9"), "conservation_error must be a valid"),
+    "flag as number": (put("checks.converged", 1.5), "checks converged must be a valid boolean"),
+    "count as text": (put("checks.exchanged_words", "many"), "checks exchanged_words must be a valid integer"),
+    "share above one": (put("checks.special_share", 7), "checks special_share must be less than or equal to 1.00001"),
+    "list as check": (put("checks.note", [1]), "checks note.bool must be a valid boolean"),
+    "word that was never tested": (put("check.named.0.index", 10_000), "check.named must name words where they are"),
     "target position": (put("target.position", 10_000), "target.position must be a whole number"),
-    "target span": (put("target.span", [5, 1]), "target.span must be a whole number"),
-    "target quantity": (put("target.quantity", "charm"), "target.quantity must be one of"),
+    "target span": (put("target.span", [5, 1]), "target.span must be a range within"),
+    "target quantity": (put("target.quantity", "charm"), "target.quantity must be 'log_odds'"),
     "exchange": (put("exchange", []), "exchange must be an object"),
-    "exchanged tokens": (put("exchange.artefacts.0.tokens", [10_000]), r"artefacts\[0\].tokens must be a whole number"),
-    "no exchanged token": (put("exchange.artefacts.0.tokens", []), "must be at least one position, ascending"),
+    "exchanged tokens": (put("exchange.artefacts.0.tokens", [10_000]), "must be positions of tokens, ascending"),
+    "no exchanged token": (put("exchange.artefacts.0.tokens", []), "must be positions of tokens, ascending"),
     "exchanged twice": (
         put("exchange.artefacts", [{"tokens": [1], "reason": "sink", "stays": 1.0, "moves": 0.0}] * 2),
         "must name every token once",
     ),
-    "reason of an artefact": (put("exchange.artefacts.0.reason", "special"), "reason must be one of"),
+    "reason of an artefact": (put("exchange.artefacts.0.reason", "special"), "reason must be 'position' or 'sink'"),
     "share of an artefact": (put("exchange.artefacts.0.stays", None), "stays must be a finite number"),
     "number of exchanges": (put("exchange.tested", 0), "exchange.tested must be a whole number from 1"),
-    "artefact share": (put("checks.artefact_share", "all"), "checks.artefact_share must be a finite number"),
-    "share of passages": (put("checks", {**PASSAGES, "passages_share": -1}), "passages_share .* from 0 to 1"),
-    "probability without passages": (
-        put("checks", {**PASSAGES, "passages_probability": 7}),
-        "passages_probability .* from 0 to 1",
-    ),
+    "artefact share": (put("checks.artefact_share", "all"), "checks artefact_share must be a valid number"),
     "extra array": (
         put("extras", {"a": {"dtype": "<f8", "shape": [3], "values": [1.0]}}),
         "extras.a must have 3 entries",
@@ -116,17 +106,11 @@ DAMAGE = {
 def full() -> Explanation:
     encoded = encoding()
     layers = np.random.default_rng(0).standard_normal((2, len(encoded)))
-    checks = {"faithfulness": 0.4, "random_mean": 0.1, "random_beaten": 1, "random_orderings": 1, "stake": 0.2}
     exchange = Exchange(3, 2, (Artefact((2, 3), "sink", 0.9, 0.1),))
-    return explanation(
-        encoded,
-        layers.sum(axis=0),
-        layers=layers,
-        layer_kind="additive",
-        checks=checks,
-        removal=CURVE,
-        exchange=exchange,
+    explained = explanation(
+        encoded, layers.sum(axis=0), layers=layers, layer_kind="additive", checks={"change": 0.1}, exchange=exchange
     )
+    return replace(explained, check=check_of(explained, 0, 1))
 
 
 def refused(path, sentence):
@@ -147,7 +131,7 @@ def test_a_damaged_explanation_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("value", ["S9", True, -1.5, 10**19])
-@pytest.mark.parametrize("name", [*KNOWN_CHECKS, "of_a_plug_in"])
+@pytest.mark.parametrize("name", [*DIAGNOSTICS, "of_a_plug_in"])
 def test_a_check_that_loads_can_be_shown(tmp_path, name, value):
     path = tmp_path / "saved.json"
     full().save(path)
@@ -157,14 +141,14 @@ def test_a_check_that_loads_can_be_shown(tmp_path, name, value):
     try:
         loaded = Explanation.load(path)
     except InputError:
-        refused(path, "checks.[a-z_]+ must be")
+        refused(path, "checks [a-z_.]+ must be")
     else:
         assert loaded.checks[name] == value
         assert loaded.to_html()
 
 
 def test_every_check_with_a_sentence_of_its_own_has_a_type():
-    assert set(sentences._SENTENCES) <= set(KNOWN_CHECKS)
+    assert set(sentences._SENTENCES) <= set(DIAGNOSTICS)
 
 
 def test_numbers_that_json_knows_but_an_explanation_does_not(tmp_path):
@@ -172,11 +156,15 @@ def test_numbers_that_json_knows_but_an_explanation_does_not(tmp_path):
     full().save(path)
     text = path.read_text()
     probability = json.dumps(json.loads(text)["prediction"]["probability"])
-    for number, sentence in [("1e999", "finite number"), ("NaN", "not a JSON number"), ("9" * 5_000, "4,300 digits")]:
+    for number, sentence in [
+        ("1e999", "finite"),
+        ("NaN", "finite number"),
+        ("9" * 5_000, "number out of range"),
+    ]:
         path.write_text(text.replace(f'"probability": {probability}', f'"probability": {number}'))
         refused(path, sentence)
     path.write_text("[" * 100_000)
-    refused(path, "nested more than 64 levels|not valid JSON")
+    refused(path, "not valid JSON: recursion limit")
     path.write_bytes(b" " * 200_000_002)
     refused(path, "larger than 200 MB")
 
@@ -224,7 +212,7 @@ def test_the_number_of_layers_in_a_parquet_file_is_checked(tmp_path, layers):
     record = json.loads(table.schema.metadata[b"sightline"])
     record["layers"] = layers
     pq.write_table(table.replace_schema_metadata({b"sightline": json.dumps(record)}), path)
-    refused(path, "layers must be a whole number")
+    refused(path, "layers must be ")
 
 
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
@@ -303,19 +291,19 @@ def test_an_array_is_not_unpacked_before_its_size_is_known(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (put("version", "1"), "version must be a whole number"),
-        (put("version", 1.5), "version must be a whole number"),
-        (put("explanations", []), "holds no explanation"),
+        (put("version", "1"), "version must be a valid integer"),
+        (put("version", 1.5), "version must be a valid integer"),
+        (put("explanations", []), "explanations must have at least 1 entries"),
         (put("explanations.0.document", 7), r"explanations\[0\].document must be"),
-        (put("explanations.0.method", 7), r"explanations\[0\].method must be a text"),
-        (put("explanations.0.explanation.scores", 5), "scores must be a list"),
-        (put("documents.0.encoding.segments", 5), "segments must be a list"),
-        (put("inside.tokens", 10**9), "inside.tokens must be a whole number"),
-        (put("inside.layers", 0), "inside.layers must be a whole number"),
+        (put("explanations.0.method", 7), r"explanations\[0\].method must be a valid string"),
+        (put("explanations.0.explanation.scores", 5), "scores must be a valid array"),
+        (put("documents.0.encoding.segments", 5), "segments must be a valid array"),
+        (put("inside.tokens", 10**9), "inside.tokens must be less than or equal to"),
+        (put("inside.layers", 0), "inside.layers must be greater than or equal to 1"),
         (put("inside.relations", ["all", "head-99-99"]), "which the model has not"),
         (put("inside.relations", ["../../etc/passwd", "all"]), "which the model has not|missing"),
         (put("inside.relations", []), "must name every map once"),
-        (put("seconds", {"explain": -1}), "seconds must be"),
+        (put("seconds", {"explain": -1}), "seconds.explain must be greater than or equal to 0"),
         (put("seconds", 5), "seconds must be an object"),
     ],
 )
@@ -332,18 +320,18 @@ def test_a_damaged_record_of_a_report_is_refused(tmp_path, change, sentence):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (put("version", "99"), "version must be a whole number"),
-        (put("version", [2]), "version must be a whole number"),
-        (put("version", None), "version must be a whole number"),
+        (put("version", "99"), "version must be a valid integer"),
+        (put("version", [2]), "version must be a valid integer"),
+        (put("version", None), "version must be a valid integer"),
         (put("documents", ["1", "2", "3"]), "names a document that is not among the documents"),
         (put("documents", ["1", "1", "2", "3", "4"]), "must not name anything twice"),
-        (put("methods", [5, "b"]), r"methods\[0\] must be a text"),
+        (put("methods", [5, "b"]), r"methods\[0\] must be a valid string"),
         (put("settings", [1]), "settings must be an object"),
         (put("settings.seed", "x"), "settings.seed must be a whole number"),
         (put("settings.deep", DEEP), "nested more than 64 levels"),
-        (put("calls_made", -1), "calls_made must be a whole number"),
-        (put("seconds", "1"), "seconds must be a finite number"),
-        (put("complete", 1), "complete must be true or false"),
+        (put("calls_made", -1), "calls_made must be greater than or equal to 0"),
+        (put("seconds", "1"), "seconds must be a valid number"),
+        (put("complete", 1), "complete must be a valid boolean"),
         (put("skipped", {"a": 1}), "skipped.a must be a text"),
     ],
 )
@@ -360,12 +348,12 @@ def test_a_damaged_evaluation_is_refused(tmp_path, change, sentence):
     ("file", "column", "values", "sentence"),
     [
         ("records.parquet", "value", [float("inf")], "value must be a finite number"),
-        ("records.parquet", "status", ["fine"], "status must be one of"),
+        ("records.parquet", "status", ["fine"], "status must be 'ok'"),
         ("records.parquet", "value", [None], "has a value exactly if its status is ok"),
-        ("records.parquet", "seconds", [-1.0], "seconds must be a finite number"),
+        ("records.parquet", "seconds", [-1.0], "seconds must be greater than or equal to 0"),
         ("curves.parquet", "values", [[0.5]], "values must have 3 entries, not 1"),
-        ("curves.parquet", "ratios", [[0.0, 0.5, 7.0]], "must rise from 0 to 1"),
-        ("curves.parquet", "values", [None], "values must be a list"),
+        ("curves.parquet", "ratios", [[0.0, 0.5, 7.0]], r"ratios\[2\] must be less than or equal to 1"),
+        ("curves.parquet", "values", [None], "values must be a valid list"),
     ],
 )
 def test_damaged_tables_of_an_evaluation_are_refused(tmp_path, file, column, values, sentence):
@@ -380,7 +368,3 @@ def test_damaged_tables_of_an_evaluation_are_refused(tmp_path, file, column, val
     pq.write_table(table.drop_columns([column]), tmp_path / file)
     with pytest.raises(InputError, match="has other columns than those of an evaluation"):
         Evaluation.load(tmp_path)
-
-
-def test_a_curve_without_the_numbers_that_describe_it_is_left_out_of_the_page():
-    assert "</html>" in explanation(removal=CURVE).to_html()

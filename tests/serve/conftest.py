@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sightline.serve.http.server import Server, address, bound_socket
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker.process import WorkerProcess
 from tests.patience import PATIENCE, wait_for
 from tests.tiny_models import VOCABULARY, tiny_module
@@ -39,9 +39,9 @@ class Running:
     def __init__(self, **settings: Any) -> None:
         self._socket = bound_socket("127.0.0.1", 0)
         self.url = address("127.0.0.1", self._socket).rstrip("/")
-        self._worker = WorkerProcess(Settings(**settings)).start()
+        self._worker = WorkerProcess(ServerLimits(**settings)).start()
         started = threading.Event()
-        self._server = Server(Settings(**settings), self._worker, "127.0.0.1", started.set)
+        self._server = Server(ServerLimits(**settings), self._worker, "127.0.0.1", started.set)
         self._server.config.app._app.add_api_route("/fails", _fails, include_in_schema=False)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()

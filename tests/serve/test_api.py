@@ -21,7 +21,7 @@ def model():
 
 def test_the_answer_holds_what_the_library_computes(result, model):
     expected = model.explain(TEXT, methods=["attcat", "rollout"])
-    schemas.ResultAnswer.model_validate(result, strict=True)
+    schemas.ResultAnswer.read(result)
     assert result["tokens"] == list(expected["attcat"].tokens)
     assert result["prediction"]["label"] == expected["attcat"].prediction.label
     for method, explanation in result["explanations"].items():

@@ -15,7 +15,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import UsageError
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker.process import WorkerProcess
 from tests.browsing import wait_until
 from tests.patience import PATIENCE
@@ -58,10 +58,10 @@ def test_the_index_links_to_the_reading_pages_of_explained_documents(served):
 
 
 def test_the_search_of_the_index_finds_words_beyond_the_excerpts(served):
-    records = json.loads(re.search(r'id="documents">(.*?)</script>', served.client.get("/corpus").text)[1])
+    records = json.loads(re.search(r'id="corpus">(.*?)</script>', served.client.get("/corpus").text)[1])["documents"]
     found = [record["id"] for record in records if "zanzibar" in record["vocabulary"]]
     assert found == ["long"]
-    assert "Zanzibar" not in records[-1]["excerpt"]
+    assert "Zanzibar" not in records[-1]["text"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_corpus_needs_the_token(served):
 
 def test_the_worker_opens_the_run_and_refuses_a_folder_without_one(tmp_path):
     with pytest.raises(UsageError, match="contains no results"):
-        WorkerProcess(Settings(corpus=str(tmp_path))).start()
+        WorkerProcess(ServerLimits(corpus=str(tmp_path))).start()
 
 
 def test_a_damaged_run_is_answered_with_a_sentence_and_the_server_goes_on(tmp_path):
@@ -136,3 +136,7 @@ def test_search_finds_whole_texts_and_a_click_on_a_document_opens_its_reading_pa
 
     with ThreadPoolExecutor(1) as pool:  # Playwright allows one driver per thread
         assert pool.submit(scenario).result() == []
+
+
+def test_the_home_page_is_told_that_there_is_a_corpus(served):
+    assert served.client.get("/api/health").json()["corpus"] is True

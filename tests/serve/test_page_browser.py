@@ -69,7 +69,12 @@ def browse_page_of(server: Running) -> Callable[[Scenario], None]:
     return in_thread
 
 
+def open_settings(page: Any) -> None:
+    page.locator("#settings").evaluate("details => details.open = true")
+
+
 def choose(page: Any, *methods: str) -> None:
+    open_settings(page)
     for box in page.locator("#methods input[name=method]").all():
         box.set_checked(box.get_attribute("value") in methods)
 
@@ -101,15 +106,15 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
         assert card.locator("h2").first.inner_text() == "compiler"
         assert all(method in card.inner_text() for method in ("AttCAT", "Attention rollout", "Occlusion"))
 
-        page.locator("#view nav.tabs button", has_text="Curves").click()
-        notes = page.locator("#view .curves p").all_inner_texts()
-        assert [note.split(" – ")[0] for note in notes] == ["AttCAT", "Attention rollout", "Occlusion"]
-        page.locator("#view nav.tabs button", has_text="Read").click()
+        page.locator("#view nav.tabs button", has_text="What would change it").click()
+        assert page.locator("#view .curve svg").is_visible()
+        page.locator("#view nav.tabs button", has_text="Text").click()
 
-        before = page.locator("#view .text .unit", has_text="compiler").first.get_attribute("class")
-        page.locator("#view [data-control=method] label", has_text="rollout").click()
+        coloured = "all => all.map((one) => one.className)"
+        before = page.locator("#view .text .unit").evaluate_all(coloured)
+        page.locator("#view [data-control=method]").select_option("rollout")
         wait_until(page, "location.hash.includes('method=rollout')")
-        assert page.locator("#view .text .unit", has_text="compiler").first.get_attribute("class") != before
+        assert page.locator("#view .text .unit").evaluate_all(coloured) != before
 
         job = page.evaluate("new URLSearchParams(location.search).get('job')")
         assert server.job(job)["status"] == "done"
@@ -165,7 +170,7 @@ def test_cancel_bad_files_and_a_result_the_server_has_forgotten(browse, server):
     browse(scenario)
 
 
-def test_relations_heads_filters_search_tables_and_curves_work_as_in_a_report(browse):
+def test_relations_heads_filters_search_and_tables_work_as_in_a_report(browse):
     def scenario(page):
         explained(page, TEXT, "attcat", "rollout")
         view = page.locator("#view")
@@ -174,9 +179,11 @@ def test_relations_heads_filters_search_tables_and_curves_work_as_in_a_report(br
         view.locator(".partners[data-direction=attending] li").first.wait_for()
         wait_until(page, "document.querySelectorAll('#view .links path').length > 0")
         # Relations of one head are not in the first answer: they are fetched.
-        view.locator("details.appearance > summary").click()
+        tabs = view.locator("nav.tabs")
+        tabs.get_by_role("button", name="Inside the model").click()
         view.get_by_role("button", name="Layer 1", exact=True).click()
         view.get_by_role("button", name="Head 2", exact=True).click()
+        tabs.get_by_role("button", name="Text").click()
         wait_until(page, "document.querySelector('#view .relations').textContent.includes('head 2')")
         view.locator(".partners[data-direction=attended] li").first.wait_for()
 
@@ -184,22 +191,20 @@ def test_relations_heads_filters_search_tables_and_curves_work_as_in_a_report(br
             return int(re.search(r"rank \d+ of (\d+)", view.locator(".status").inner_text())[1])
 
         ranked = count_ranked()
+        view.locator("details.appearance > summary").click()
         view.get_by_label("stop words", exact=True).check()
         assert 3 < count_ranked() < ranked
         view.locator("[data-control=find]").fill("learns from")
         assert view.locator(".text .found").all_inner_texts() == ["learns", "from"]
 
-        view.get_by_role("button", name="Words", exact=True).click()
+        tabs.get_by_role("button", name="Compare methods").click()
         with page.expect_download() as download:
             view.locator("[data-control=csv]").click()
         header, *rows = download.value.path().read_text(encoding="utf-8-sig").splitlines()
         assert header.startswith("word,AttCAT")
         assert any(row.startswith("network,") for row in rows)
 
-        view.get_by_role("button", name="Curves", exact=True).click()
-        assert "random orders" in view.inner_text()
-
-        view.get_by_role("button", name="Heads", exact=True).click()
+        tabs.get_by_role("button", name="Inside the model").click()
         view.locator(".thumbnail").nth(1).click()
         canvas = view.locator(".head canvas")
         canvas.scroll_into_view_if_needed()
@@ -219,14 +224,14 @@ def test_a_word_can_be_left_out_and_the_text_edited_to_see_the_new_probability(b
         view.locator(".text .unit", has_text="network").first.click()
         view.locator("[data-control=try-without]").click()
         view.locator("[data-section=without-unit]", has_text="→").wait_for()
-        view.get_by_role("button", name="What if", exact=True).click()
+        view.locator("nav.tabs").get_by_role("button", name="What would change it").click()
         assert view.locator("[data-section=trials] tbody tr").count() == 1
         assert "without “network”" in view.locator("[data-section=trials] tbody").inner_text()
+        view.locator("[data-control=edit]").click()
         view.locator("[data-control=edit-0]").fill("The parser checks the types of the program.")
         view.locator("[data-control=rerun]").click()
         wait_until(page, "document.querySelectorAll('#view [data-section=trials] tbody tr').length === 2")
         assert "removed" in view.locator("[data-section=trials] tbody tr").first.inner_text()
-        assert view.locator(".headline p").inner_text().startswith("The model says")
 
     browse(scenario)
 
@@ -299,13 +304,13 @@ def test_the_result_can_be_taken_away_as_a_page_and_as_json(browse, server, tmp_
             page.locator("#save").click()
         assert saved.value.suggested_filename.endswith(".json")
         saved.value.save_as(tmp_path / "data.json")
-        shown = page.locator("#view .headline p").inner_text()
+        shown = page.locator("#view .sentence").inner_text()
         # The file opens without the server, and shows the same.
         offline = page.context.browser.new_page()
         offline.goto((tmp_path / "page.html").as_uri())
         offline.locator("[data-ready]").wait_for()
-        assert offline.locator(".headline p").inner_text() == shown
-        assert offline.locator("nav.tabs button", has_text="Heads").count() == 1
+        assert offline.locator(".sentence").inner_text() == shown
+        assert offline.locator("nav.tabs button", has_text="Inside the model").count() == 1
         offline.close()
 
     browse(scenario)
@@ -318,8 +323,10 @@ def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(bro
     def scenario(page):
         page.locator("#file").set_input_files({"name": "my.txt", "mimeType": "text/plain", "buffer": TEXT.encode()})
         page.locator("#file-name", has_text="“my.txt” loaded").wait_for()
+        assert page.locator("#methods").is_hidden()
+        assert page.locator("#chosen").inner_text()
+        open_settings(page)
         assert page.locator("#methods h3").first.inner_text() == "Recommended"
-        assert page.locator("#chosen").inner_text().startswith("Chosen: ")
         explained(page, TEXT, "attcat")
         assert page.locator("h1:visible").all_inner_texts()[0].lower() == "sightline"
         assert page.locator("#view .brand").is_hidden()
@@ -330,7 +337,7 @@ def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(bro
         assert page.locator("#earlier [aria-current=page]").count() == 1
         page.set_viewport_size({"width": 375, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
-        for selector in ("#save-page", "#save", "#view .text", "#view [data-control=settings]", "#earlier a"):
+        for selector in ("#save-page", "#save", "#view .text", "#view [data-control=strongest]", "#earlier a"):
             assert page.locator(selector).first.is_visible(), selector
         page.locator("#view .text .unit", has_text="compiler").first.click()
         assert page.locator("#view [data-section=card] h2").inner_text() == "compiler"
@@ -374,3 +381,14 @@ def test_a_decoder_offers_continuations_and_shows_the_words_behind_each_word(wri
 
 def test_a_classifier_offers_no_continuation(browse):
     browse(lambda page: page.locator("#continuing").wait_for(state="hidden"))
+
+
+def test_the_home_page_opens_with_a_text_and_one_button(browse):
+    def scenario(page):
+        assert page.locator("#corpus").is_hidden()
+        assert page.locator("#asking button:visible").all_inner_texts() == ["Explain"]
+        page.locator("#explain").click()
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        assert page.locator("#earlier a").count() == 1
+
+    browse(scenario)

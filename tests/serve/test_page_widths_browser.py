@@ -6,7 +6,7 @@ import pytest
 
 from tests.browsing import wait_until
 from tests.serve.conftest import LONG_TEXT
-from tests.serve.test_page_browser import browse, choose
+from tests.serve.test_page_browser import browse, choose, open_settings
 from tests.view.test_page_widths_browser import CUT_OFF, SIZES, VIEWS
 
 pytestmark = pytest.mark.browser
@@ -15,7 +15,7 @@ __all__ = ["browse"]
 
 PHONE = 390
 HEIGHT = 900
-OF_RESULT = ("#save-page", "#save", "#earlier a", "#forget", "#view .headline p", "#view .text")
+OF_RESULT = ("#save-page", "#save", "#earlier a", "#forget", "#view .sentence", "#view .text")
 OF_FORM = ("#text", "label[for=file]", "#model", "#target", "#methods", "#check", "#explain")
 
 
@@ -40,6 +40,7 @@ def assert_inside(page, width, *selectors):
 def test_form_progress_result_and_history_fit_every_window(browse):
     def scenario(page):
         page.locator("#text").fill(LONG_TEXT[:2000])
+        open_settings(page)
         for width in sizes(page):
             assert_inside(page, width, *OF_FORM)
         choose(page, "attcat", "rollout", "occlusion")
@@ -50,10 +51,10 @@ def test_form_progress_result_and_history_fit_every_window(browse):
         assert_inside(page, 1024, "#bar", "#stage", "#cancel")
         page.locator("#view .sightline[data-ready=true]").wait_for()
         for width in sizes(page):
-            page.locator("#view nav.tabs button", has_text="Read").click()
+            page.locator("#view nav.tabs button", has_text="Text").click()
             assert_inside(page, width, *OF_RESULT)
             if width >= SIZES[0][0]:
-                assert_inside(page, width, "#view [data-section=strongest] td")
+                assert_inside(page, width, "#view [data-section=strongest] li")
             assert page.evaluate(CUT_OFF) == [], width
 
     browse(scenario)
@@ -65,8 +66,7 @@ def test_every_view_of_a_result_fits_every_window(browse):
         choose(page, "attcat", "alti")
         page.locator("#explain").click()
         page.locator("#view .sightline[data-ready=true]").wait_for()
-        # A text without line breaks has an outline of sentences.
-        first = {**VIEWS, "outline": "[data-level=sentence] .quote", "trials": "[data-control=rerun]"}
+        first = {**VIEWS, "change": "[data-control=edit]"}
         for width in sizes(page):
             for tab in page.locator("#view nav.tabs button").all():
                 tab.click()

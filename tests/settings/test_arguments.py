@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import OptionError, TargetError
-from sightline.settings.arguments import (
+from sightline.settings.values import (
     check_count,
     check_fraction,
     check_head,

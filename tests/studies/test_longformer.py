@@ -11,13 +11,18 @@ import pytest
 
 import sightline as sl
 from sightline.analysis import TokenFilter, relation_counts
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.evaluation.rule_model import rule_model
-from sightline.view.plots.text import total_caption
+from sightline.view.plots.highlighted_text import total_caption
 from sightline_studies import longformer_steps, run_study
+from sightline_studies.data import DataSet
 from sightline_studies.generated import rule_documents
-from sightline_studies.longformer import LONGFORMER, why_not_tested
-from sightline_studies.longformer_claims import judge_agreement, judge_masking, judge_scaling
+from sightline_studies.longformer import (
+    LONGFORMER,
+    NOTES,
+    _findings,
+    why_not_tested,
+)
 from sightline_studies.longformer_example import (
     PARTNERS,
     ExampleDocument,
@@ -34,9 +39,9 @@ from sightline_studies.longformer_steps import (
     rank_words,
     shorten,
     sum_words,
-    word_tables,
 )
-from sightline_studies.longformer_tables import partner_table, performance_tables, similarity_values
+from sightline_studies.longformer_tables import PAPERS, Result, partner_table, similarity_values, token_table
+from sightline_studies.tables import published
 from sightline_studies.view import write_study
 from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_module
@@ -59,7 +64,8 @@ def rule_subject():
 
 
 def explain_classes(model, text, quantity="logit"):
-    return list(model.explain(model.encode(text), method=METHOD, target="all", quantity=quantity, steps=4).values())
+    report = model.explain(model.encode(text), method=METHOD, target="all", quantity=quantity, steps=4)
+    return list(report.by_target().values())
 
 
 def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):
@@ -84,7 +90,7 @@ def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):
 def test_word_sums_add_up_the_instances_of_a_word_for_every_class():
     model = rule_model("any")
     encoding = model.encode("copper garden Copper")
-    by_class = model.explain(encoding, method="input_x_gradient", target="all")
+    by_class = model.explain(encoding, method="input_x_gradient", target="all").by_target()
     sums = sum_words(list(by_class.values()))
     assert sums["copper"][0] == 2
     for place, explanation in enumerate(by_class.values(), 1):
@@ -104,7 +110,7 @@ def test_the_study_sums_the_words_of_all_classes_and_lists_no_document_twice(tmp
     bench, subject = Workbench(LONGFORMER, tmp_path, size="tiny"), rule_subject()
     rows = rule_documents(3, 30)
     weights = np.ones((len(subject.model.network.layers), subject.model.network.heads))
-    entries = measure_inside(bench, subject, rows, weights)
+    entries = measure_inside(bench, subject, rows, weights, "papers")
     assert [entry["classes"] for entry in entries] == [list(subject.model.labels)] * 3
     for entry, row in zip(entries, rows, strict=True):
         instances = Counter(str(row.text).casefold().split())
@@ -113,33 +119,31 @@ def test_the_study_sums_the_words_of_all_classes_and_lists_no_document_twice(tmp
         for place, explanation in enumerate(by_class, 1):
             inside = explanation.scores[~explanation.encoding.special].sum()
             assert sum(sums[place] for sums in entry["words"].values()) == pytest.approx(inside, rel=1e-5)
-    tables = word_tables(entries, 0, MASK)
-    assert [table.title.split("“")[1].split("”")[0] for table in tables] == list(subject.model.labels)
     assert 'count="tokens"' in partner_table(entries).sentence
-
-
-def test_performance_is_counted_by_class():
-    pairs = [("a", "a")] * 5 + [("a", "b")] * 2 + [("b", "b")] * 3 + [("b", "a")]
-    tested = [{"predicted": predicted, "label": label} for predicted, label in pairs]
-    whole, by_class = (table.frame for table in performance_tables("model", tested, ["a", "b", "c"], 0))
-    assert whole["accuracy"].tolist() == [pytest.approx(8 / 11)]
-    assert whole["documents"].tolist() == [11]
-    first, second, absent = by_class.to_dict("records")
-    assert (first["precision"], first["recall"]) == (pytest.approx(5 / 7), pytest.approx(5 / 6))
-    assert (second["precision"], second["recall"]) == (pytest.approx(3 / 4), pytest.approx(3 / 5))
-    assert first["f1"] == pytest.approx(10 / 13)
-    assert second["f1"] == pytest.approx(6 / 9)
-    assert absent["f1"] == absent["documents"] == 0
-    assert whole["macro_f1"].tolist() == [pytest.approx((10 / 13 + 6 / 9) / 3)]
+    table = token_table(PAPERS, result_of(entries), 0)
+    assert subject.model.labels[1] in table.sentence
+    first = rank_words([entry["tokens"] for entry in entries], 1, 0, MASK).iloc[0]
+    assert table.frame.loc[0, ["printed_token", "printed", "token", "attribution"]].tolist() == [
+        "learning",
+        0.270925,
+        first["word"],
+        first["mean"],
+    ]
+    assert len(table.frame) == 20
+    for entry in entries:
+        assert all(0 <= number <= 10 for number in entry["common"].values())
 
 
 def test_labels_that_are_no_classes_say_nothing():
     tested = [{"predicted": "yes", "label": "cs.AI"}]
-    assert "labels of the documents (cs.AI) are no classes of the model (no, yes)" in why_not_tested(
-        tested, ["no", "yes"]
-    )
+    assert "are no classes of the model" in why_not_tested(tested, ["no", "yes"])
     assert "have no labels" in why_not_tested([], ["no", "yes"])
     assert why_not_tested([{"predicted": "yes", "label": "no"}], ["no", "yes"]) == ""
+
+
+def result_of(trained, control=(), aside=""):
+    """A result with these entries."""
+    return Result(DataSet(PAPERS, "rows", [], []), rule_subject(), [], trained, control, np.zeros((1, 1)), aside)
 
 
 def test_the_first_document_is_counted_as_relations_are(tmp_path):
@@ -217,37 +221,69 @@ def entries_of(**taus):
     ]
 
 
+def judged(trained, control=(), name=PAPERS):
+    """The findings by claim, of the papers alone."""
+    trained = [{**entry, "common": {"type": 8, "position": 1 + number % 2}} for number, entry in enumerate(trained)]
+    results = {PAPERS: result_of(trained, control or trained)}
+    if name == NOTES:
+        results[NOTES] = results[PAPERS]
+    return {finding.claim.name: finding for finding in _findings(results, 0)}
+
+
 def test_masking_is_an_artefact_where_shuffled_scores_gain_as_much():
-    every, left_out = [(0.30, 0.05), (0.28, 0.04), (0.31, 0.05)] * 2, [(0.2, 0.0)] * 6
-    by_chance = entries_of(unmasked=every, zeroed=[(0.74, 0.70), (0.70, 0.68), (0.75, 0.71)] * 2, dropped=left_out)
-    finding = judge_masking(by_chance, 0)
-    assert finding.verdict == "artefact"
-    assert finding.measured.value == pytest.approx(0.433, abs=1e-3)
-    assert finding.control.value == pytest.approx(0.65)
-    real = entries_of(unmasked=every, zeroed=[(0.74, 0.06), (0.70, 0.05), (0.75, 0.04)] * 2, dropped=left_out)
-    assert judge_masking(real, 0).verdict == "confirmed"
-    none = entries_of(unmasked=every, zeroed=every, dropped=left_out)
-    assert judge_masking(none, 0).verdict == "undecided"
-    nothing_left = entries_of(unmasked=every)
-    assert judge_masking(nothing_left, 0).verdict == "not measured"
+    every = [(0.30, 0.05), (0.28, 0.04), (0.31, 0.05)] * 2
+    by_chance = entries_of(unmasked=every, zeroed=[(0.74, 0.70), (0.70, 0.68), (0.75, 0.71)] * 2)
+    finding = judged(by_chance)["masking raises similarity"]
+    assert (finding.verdict, finding.artefact) == ("agrees", "2 of 2")
+    last = finding.cases[0]
+    assert last.measured.value == pytest.approx(0.433, abs=1e-3)
+    assert last.control.value == pytest.approx(0.65)
+    assert last.published == (0.581,)
+    real = entries_of(unmasked=every, zeroed=[(0.74, 0.06), (0.70, 0.05), (0.75, 0.04)] * 2)
+    assert judged(real)["masking raises similarity"].artefact == "0 of 2"
+    assert judged(entries_of(unmasked=every, zeroed=every))["masking raises similarity"].verdict == "cannot tell"
+    assert judged(entries_of(unmasked=every))["masking raises similarity"].deciding == []
 
 
-@pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "contradicted"), (0, "undecided")])
-def test_head_importance_helps_if_tau_rises(change, verdict):
-    finding = judge_scaling(entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)] * 3, scaled=change), 0)
+@pytest.mark.parametrize(("change", "verdict"), [(0.01, "agrees"), (-0.2, "disagrees"), (0, "cannot tell")])
+def test_head_importance_is_judged_in_the_last_layer_of_the_papers(change, verdict):
+    entries = entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)] * 3, scaled=change)
+    finding = judged(entries, name=NOTES)["head importance helps in layer 12"]
     assert finding.verdict == verdict
-    assert finding.measured.value == pytest.approx(change)
-    assert finding.published.value in (0.003, 0.011)
+    (case,) = finding.cases
+    assert case.measured.value == pytest.approx(change)
+    assert case.published == (0.011,)
 
 
-def test_agreement_is_measured_above_chance_and_beside_random_weights():
+def test_agreement_stands_beside_random_weights_and_the_printed_numbers():
     trained = entries_of(unmasked=[(0.30, 0.05), (0.28, 0.04), (0.33, 0.05)] * 2)
-    finding = judge_agreement(trained, entries_of(unmasked=[(0.05, 0.05), (0.03, 0.05), (0.06, 0.05)] * 2), 0)
-    assert finding.verdict == "confirmed"
-    assert finding.measured.value == pytest.approx(np.mean([0.25, 0.24, 0.28]))
-    assert "cosine of the report's tables is 0.50" in finding.evidence
-    assert judge_agreement(trained, trained, 0).verdict == "artefact"
+    random = entries_of(unmasked=[(0.05, 0.05), (0.03, 0.05), (0.06, 0.05)] * 2)
+    finding = judged(trained, random, NOTES)["attention agrees with attribution"]
+    assert (finding.verdict, finding.artefact) == ("agrees", "0 of 4")
+    assert [case.published for case in finding.cases] == [(0.157,), (0.131,), (0.029,), (0.043,)]
+    assert finding.cases[0].measured.value == pytest.approx(np.mean([0.30, 0.28, 0.33]))
+    assert judged(trained, trained)["attention agrees with attribution"].artefact == "2 of 2"
     assert list(similarity_values(trained, "dropped", "kendall")) == []
+
+
+def test_common_words_are_counted_by_type_minus_by_position():
+    finding = judged(entries_of(unmasked=[(0.3, 0.1)] * 6))["the same words, not the same places"]
+    assert finding.cases[0].measured.value == pytest.approx(6.5)
+    assert finding.cases[0].published == (7.0,)
+
+
+def test_the_printed_gains_fit_the_misprint_that_the_page_names():
+    """Masking raises each statistic by the mean of (masked / unmasked − 1), in percent."""
+    gains = {}
+    for statistic in ("cosine", "kendall", "rbo"):
+        masked, unmasked = (
+            np.array(published("longformer_similarity", statistic, data=PAPERS, masked=yes)) for yes in ("yes", "no")
+        )
+        unmasked[unmasked == 0.12] = [0.259, 0.12][: (unmasked == 0.12).sum()]
+        gains[statistic] = 100 * float((masked / unmasked - 1).mean())
+    assert gains["cosine"] == pytest.approx(79.4, abs=0.05)
+    assert gains["rbo"] == pytest.approx(32.1, abs=0.05)
+    assert gains["kendall"] == pytest.approx(405.1, abs=0.05)
 
 
 def test_received_attention_is_one_per_token_on_average():
@@ -276,8 +312,8 @@ def test_a_small_file_without_splits_leaves_documents_to_train_on(tmp_path):
     rows = [{"text": str(row.text), "label": row.label} for row in rule_documents(10, 20)]
     path = write_rows(tmp_path / "rows.jsonl", rows)
     data, subject = choose_subject(Workbench(LONGFORMER, tmp_path / "out", size="tiny", data=[f"papers={path}"]))
-    assert (len(data.test), len(data.train)) == (4, 6)
-    assert subject.name == "built-in model, fine-tuned on 6 documents"
+    assert (len(data.test), len(data.train)) == (5, 5)
+    assert subject.name == "built-in model, fine-tuned on 5 documents"
 
 
 @pytest.mark.slow
@@ -285,17 +321,16 @@ def test_texts_without_labels_are_explained_and_performance_is_left_out(tmp_path
     model = rule_model("any")
     model.network.module.save_pretrained(tmp_path / "model")
     model.tokenizer.save_pretrained(tmp_path / "model")
-    path = write_rows(tmp_path / "texts.jsonl", [{"text": str(row.text)} for row in rule_documents(3, 40)])
+    path = write_rows(tmp_path / "texts.jsonl", [{"text": str(row.text)} for row in rule_documents(6, 40)])
     folder = tmp_path / "longformer"
     result = run_study(
         "longformer", folder, size="tiny", data=[f"papers={path}"], models={"classifier": tmp_path / "model"}
     )
     accuracy, *others = result.outcome.findings
-    assert accuracy.verdict == "not measured"
+    assert not accuracy.cases
     assert "have no labels" in accuracy.evidence
-    assert all(finding.measured is not None for finding in others)
+    assert all(finding.deciding for finding in others)
     assert not any(table.name.startswith("performance") for table in result.outcome.tables)
-    assert any("no labels" in part for part in result.outcome.left_out)
     write_study(result, folder)
     assert "true label" not in (folder / "figures" / "overlay.svg").read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,34 +12,24 @@ from scipy import stats
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.analysis import cancelled_share
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import ModelError
-from sightline.evaluation.agreement import Agreement
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.text import Example
 from sightline.text.new_tokenizers import word_tokenizer
-from sightline_studies import flow, run_study
+from sightline_studies import alti, attcat, attcat_tables, flow, flow_claims, run_study
 from sightline_studies.accuracy import measure_accuracy, readable
-from sightline_studies.agreement import measure_agreement
 from sightline_studies.alti import ALTI
-from sightline_studies.alti_claims import published_lead, published_range
-from sightline_studies.alti_steps import (
-    anisotropy_curves,
-    anisotropy_table,
-    measure_consistency,
-    special_share_of_others,
-    vector_curves,
-)
+from sightline_studies.alti_steps import agreements, masked_sentences, rank_correlation
 from sightline_studies.alti_steps import measure_sentence as measure_mixing
 from sightline_studies.attcat import ATTCAT
-from sightline_studies.attcat_answers import answer_table, answers_better, measure_answers
-from sightline_studies.attcat_steps import find_answers
+from sightline_studies.attcat_answers import answer_table, answers_better, judge_retrieval, measure_answers
+from sightline_studies.attcat_steps import METHODS, OTHERS, OUTPUTS, find_answers
 from sightline_studies.attcat_subjects import planted_subject
 from sightline_studies.data import DataSet
 from sightline_studies.flow import FLOW
-from sightline_studies.flow_claims import SENTIMENT_TABLE, TABLES
 from sightline_studies.flow_pronouns import (
     PRONOUN,
     SENTENCES,
@@ -49,7 +40,7 @@ from sightline_studies.flow_pronouns import (
     measure_pronouns,
     pronoun_rows,
 )
-from sightline_studies.flow_steps import measure_layers, measure_sentence
+from sightline_studies.flow_steps import explain_views, measure_sentence
 from sightline_studies.generated import (
     GENDERED,
     PLURAL,
@@ -60,10 +51,20 @@ from sightline_studies.generated import (
     rule_documents,
 )
 from sightline_studies.longformer_steps import random_twin
-from sightline_studies.sparse_claims import judge_claims, trend_with_lambda, untied_correlation
-from sightline_studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
+from sightline_studies.sparse import _tables
+from sightline_studies.sparse_claims import judge_claims, trend_with_lambda
+from sightline_studies.sparse_steps import (
+    ENCODERS,
+    LAMBDAS,
+    MEASURES,
+    PROJECTIONS,
+    Cell,
+    count_epochs,
+    measure_document,
+)
+from sightline_studies.tables import read_published
 from sightline_studies.workbench import Subject, Workbench
-from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_models import tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
 
@@ -77,47 +78,50 @@ def test_accuracy_is_of_rows_with_labels_by_number_or_by_name(tmp_path):
         assert entries == [{"predicted": predicted, "label": predicted}]
 
 
-def test_sentences_that_are_all_too_short_have_no_values(tmp_path):
+def test_correlations_by_layer_are_those_of_scipy_over_all_tokens(tmp_path):
     model = load(tiny_module(), tokenizer=wordpiece())
-    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
-    assert measure_layers(bench, subject, [Example("mill", id="0")], "sentences", "gradient").pairs == ()
-
-
-def test_what_an_interruption_left_unfinished_is_not_stored(tmp_path):
-    bench = Workbench(FLOW, tmp_path, size="tiny")
-    half = Agreement(pairs=(), between="layers", documents=(), metrics=(), settings={}, complete=False)
-    with pytest.raises(KeyboardInterrupt):
-        measure_agreement(bench, "half", {}, [Example("a", id="0")], lambda part: half, "layers")
-    assert not list((tmp_path / "results").glob("half-*"))
-
-
-def test_correlations_by_layer_are_those_of_scipy(tmp_path):
-    model = load(tiny_module(), tokenizer=wordpiece())
-    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
-    rows = [Example("the river runs past the old mill", label=1, id="7"), Example("old mill", id="8")]
-    agreement = measure_layers(bench, subject, rows, "sentences", "gradient")
-    assert {pair.document for pair in agreement.pairs} == {"0"}  # two words have no ranking
-    encoding = model.encode(rows[0].text)
-    trace, words = model.trace(encoding, quantity="logit"), np.flatnonzero(~encoding.special)
-    gradient = np.linalg.norm(trace.embedding_gradient, axis=1)[words]
-    entry = measure_sentence(model, encoding, rows[0])
-    entropies = entry["entropy"]
+    subject = Subject("tiny", "tiny", lambda: model)
+    row = Example("the river runs past the old mill", label=1, id="7")
+    encoding = model.encode(row.text)
+    entry = measure_sentence(subject, row, 1, ("blank_out", "gradient"))
+    trace = model.trace(encoding, 1, quantity="logit")  # the correct class, whatever is predicted
+    gradient = np.linalg.norm(trace.embedding_gradient, axis=1)
+    whole = trace.probabilities[1]
+    dropped = []
+    for place in range(len(encoding)):
+        ids = encoding.ids.copy()
+        ids[place] = model.tokenizer.unk_token_id
+        dropped.append(abs(whole - model.trace(encoding.replace_ids(ids)).probabilities[1]))
     # Nine tokens, and heads eight wide: one direction of the weights of every row has no effect.
     assert (entry["tokens"], entry["head_width"]) == (len(encoding), trace.block(0).values.shape[-1])
     assert np.allclose(entry["cancelled"], cancelled_share(trace).mean(axis=1))
-    table = agreement.by_layer("spearman")
     rolled = np.eye(len(encoding))
     for layer, attention in enumerate(trace.attentions):
         raw = attention.dense().mean(axis=0)
         rolled = (raw + np.eye(len(encoding))) / 2 @ rolled
-        for name, matrix in (("raw_attention", raw), ("rollout", rolled)):
-            expected = stats.spearmanr((trace.readout @ matrix)[words], gradient).statistic
-            assert table.loc[layer, name] == pytest.approx(expected, abs=1e-12)
+        for view, matrix in (("raw", raw), ("rollout", rolled)):
+            for reference, importance in (("gradient", gradient), ("blank_out", dropped)):
+                expected = stats.spearmanr(trace.readout @ matrix, importance).statistic
+                assert entry[f"{reference} {view}"][layer] == pytest.approx(expected, abs=1e-6)
         share = trace.readout @ raw
-        assert entropies[layer] == pytest.approx(stats.entropy(share) / np.log(len(share)), abs=1e-12)
-    assert table.loc[0, "flow"] == pytest.approx(table.loc[0, "rollout"], abs=1e-12)
-    blank = measure_layers(bench, subject, rows, "sentences", "blank_out")
-    assert blank.by_layer("spearman").shape == (len(table), 3)
+        assert entry["entropy"][layer] == pytest.approx(stats.entropy(share) / np.log(len(share)), abs=1e-12)
+    assert entry["gradient flow"][0] == pytest.approx(entry["gradient rollout"][0], abs=1e-12)
+
+
+def test_sentences_of_two_tokens_rank_nothing():
+    assert rank_correlation([1.0, 2.0], [2.0, 1.0]) is None
+    assert rank_correlation([1.0, 1.0, 1.0], [2.0, 1.0, 3.0]) is None
+
+
+def test_the_first_graph_of_figure_1_is_without_the_residual_connection(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    views = explain_views(bench, subject, Example("the old mill"))
+    trace = model.trace("the old mill")
+    raw = [attention.dense().mean(axis=0) for attention in trace.attentions]
+    assert np.allclose(views["graphs"]["raw attention"], raw)
+    first = (raw[0] + np.eye(trace.token_count)) / 2
+    assert np.allclose(views["graphs"]["rollout"][0], first, atol=1e-6)
 
 
 def test_a_masked_pronoun_divides_its_attention_between_two_nouns(tmp_path):
@@ -142,31 +146,32 @@ def test_a_masked_pronoun_divides_its_attention_between_two_nouns(tmp_path):
     assert measure_pronouns(load(tiny_module(auto=AutoModelForMaskedLM), tokenizer=wordpiece()), SENTENCES[0]) is None
 
 
-def test_layers_count_from_zero_in_tables_and_figures(tmp_path):
+def test_printed_tables_stand_complete_beside_ours():
     model = load(tiny_module(), tokenizer=wordpiece())
-    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
-    rows = [Example("the river runs past the old mill", label=1, id="7")]
-    agreement = measure_layers(bench, subject, rows, "sentences", "gradient")
-    table = flow._table(agreement, agreement, SENTIMENT_TABLE)
-    assert [list(group["layer"]) for _, group in table.groupby("view")] == [[0, 1, 2]] * 3
-    assert table.set_index(["view", "layer"])["published"].dropna().to_dict() == {
-        (view, layer): row[layer] for view, row in SENTIMENT_TABLE.items() for layer in (0, 2)
-    }
-    assert flow._curves(agreement, "gradient").places == ["0", "1", "2"]
-    encoding = model.encode(rows[0].text)
-    entries = [measure_sentence(model, encoding, rows[0])]
-    assert flow._effective_table(entries, 0)["layer"].tolist() == [0, 1, 2]
-    mixed = [measure_mixing(model, encoding, rows[0])]
-    assert anisotropy_table({"tiny": mixed}, 0)["layer"].tolist() == [0, 1, 2]
-    assert vector_curves(mixed, 0).places == ["0", "1", "2"]
-    assert anisotropy_curves({"tiny": mixed}, 0).places == ["embedding", "0", "1", "2"]
+    subject = Subject("tiny", "tiny", lambda: model)
+    row = Example("the river runs past the old mill", label=1, id="7")
+    entries = [measure_sentence(subject, row, 1, ("blank_out", "gradient"))]
+    for table, reference in (("Table 1", "blank_out"), ("Table 2", "gradient"), ("Table 3", "gradient")):
+        frame = flow._table(table, reference, {"tiny": (entries, entries)}, 0).frame
+        shown = frame.set_index(["view", "layer"])
+        printed_rows = [row for row in read_published("flow_spearman") if row["table"] == table]
+        assert shown["published"].notna().sum() == len(printed_rows)
+        for wanted in printed_rows:
+            found = shown.loc[(wanted["method"].lower(), int(wanted["layer"][1:]) - 1)]
+            assert (found["published"], found["published_std"]) == (
+                float(wanted["spearman_mean"]),
+                float(wanted["spearman_std"]),
+            )
+        assert shown["tiny"].notna().sum() == 9  # three views of three layers
+    assert flow._curves(entries, "Table 2", "gradient", 0).places == ["0", "1", "2"]
 
 
-def test_published_correlations_cover_six_layers():
-    for _, table in TABLES.values():
-        assert {len(values) for values in table.values()} == {6}
-        assert table["rollout"][0] == table["flow"][0]  # in the first layer both are the raw row with the residual
-    assert {tuple(row) for row in SENTIMENT_TABLE.values()} == {(0, 2, 4, 5)}
+def test_a_verb_model_that_has_learnt_less_than_half_decides_nothing():
+    def tested(right):
+        return [{"predicted": int(n >= right) ^ (n % 2), "label": n % 2} for n in range(100)]
+
+    assert flow_claims.why_unlearnt(tested(73)) == ""  # half-way between .5 and .96
+    assert flow_claims.why_unlearnt(tested(72)) == "has learnt too little: accuracy 0.72, below 0.73"
 
 
 def test_the_first_noun_decides_the_number():
@@ -206,7 +211,7 @@ def test_the_true_answer_of_a_question_is_explained(tmp_path):
         tokens_in_characters(encoding.offsets, [(start, start + 3)], segments=encoding.segments, segment=1)
     )
     answer = (int(inside[0]), int(inside[-1]))
-    scores = model.explain(encoding, method="attcat", target=answer, quantity="logit").scores
+    scores = model.explain(encoding, method="attcat", target=answer, quantity="logit", **OUTPUTS["attcat"]).scores
     scores = np.where(encoding.special, -np.inf, scores)
     hits = set(np.argsort(-scores, kind="stable")[:5]) & set(inside)
     assert entry["attcat count 5"] == len(hits)
@@ -214,120 +219,134 @@ def test_the_true_answer_of_a_question_is_explained(tmp_path):
     assert entry["chance"] == len(inside) / (~encoding.special).sum()
 
 
-def test_special_tokens_are_counted_without_the_one_that_is_read_out():
-    scores = np.array([5.0, 1.0, -2.0, 1.0])
-    special = np.array([True, False, False, True])
-    readout = np.array([1.0, 0.0, 0.0, 0.0])
-    assert special_share_of_others(scores, special, readout) == 1 / 4
-    assert special_share_of_others(np.zeros(4), special, readout) == 0.0
-
-
 def test_the_alti_study_measures_what_the_methods_say():
-    model = tiny_model("bert")
-    encoding = model.encode(ids=tiny_ids("bert", 8))
-    entry = measure_mixing(model, encoding, Example(encoding))
-    alti, gradient = (
-        model.explain(encoding, method=name, quantity="logit").scores[1:7] for name in ("alti", "gradient")
-    )
-    assert entry["gradient alti"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
-    trace = model.trace(encoding)
+    model = load(tiny_module(), tokenizer=wordpiece())
+    subject = Subject("tiny", "tiny", lambda: model)
+    row = Example("the river runs, past the old mill.", label=1)
+    entry = measure_mixing(subject, row, 2)
+    trace = model.trace(row.text, quantity="logit")
+    alti, gradient = (model.explain(trace, method=name).scores for name in ("alti", "gradient"))
+    assert entry["gradient alti all"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
+    words = stats.spearmanr(alti[1:-1], gradient[1:-1]).statistic
+    assert entry["gradient alti words"] == pytest.approx(words, abs=1e-12)
     units = trace.hidden_states[-1] / np.linalg.norm(trace.hidden_states[-1], axis=1, keepdims=True)
     cosines = (units @ units.T)[np.triu_indices(len(units), 1)]
     spread = entry["anisotropy"]
     assert spread["hidden"][-1] == pytest.approx(cosines.mean(), abs=1e-6)
     assert len(spread["hidden"]) - 1 == len(spread["y"]) == len(spread["T"]) == trace.layer_count
-    assert set(entry["ranks alti"]) == {"first", "last"}
+    order = stats.rankdata(alti)
+    assert entry["ranks"]["alti"]["first"] == pytest.approx(order[0] / len(order), abs=1 / len(order))
 
 
-def test_models_are_compared_where_they_predict_alike(tmp_path):
-    models = [load(tiny_module(seed=seed), tokenizer=wordpiece()) for seed in range(3)]
+def test_two_models_are_compared_where_they_predict_alike():
+    models = [load(tiny_module(seed=seed), tokenizer=wordpiece()) for seed in range(2)]
     rows = [Example(f"the river {word} past the old mill", id=word) for word in ("runs", "is", "flows", "goes")]
-    bench = Workbench(ALTI, tmp_path, size="tiny")
-    subjects = [
-        Subject(f"model {number}", str(number), lambda model=model: model) for number, model in enumerate(models)
-    ]
-    agreement = measure_consistency(bench, subjects, rows, "models")
-    known = [pair for pair in agreement.pairs if pair.value is not None]
-    assert len(known) > 0
-    for pair in agreement.pairs:
-        text = str(rows[int(pair.document)].text)
-        first, second = (models[int(name[0]) - 1] for name in (pair.first, pair.second))
-        alike = first.trace(text).prediction.index == second.trace(text).prediction.index
-        assert (pair.value is not None) <= alike
-        if pair.method == "alti" and pair.value is not None:
-            words = [word_scores(model.explain(text, method="alti")) for model in (first, second)]
-            assert pair.value == pytest.approx(stats.spearmanr(*words).statistic, abs=1e-9)
-
-
-def word_scores(explanation):
-    """The scores of the words of a text, in order."""
-    return [np.abs(explanation.scores[explanation.encoding.word_ids == number]).sum() for number in range(7)]
-
-
-def test_the_trend_with_lambda_keeps_its_sign():
-    def cell(projection, values):
-        return Cell("sst2", "bilstm", projection, [], [{"gradient_x": value} for value in values], [])
-
-    columns = ([0.1, 0.4, 0.2], [0.2, 0.3, 0.2], [0.3, 0.2, 0.2], [0.4, None, 0.2])
-    cells = {name: cell(name, values) for name, values in zip(LAMBDAS, columns, strict=True)}
-    rising, falling, constant = trend_with_lambda(
-        cells, lambda cell: [np.nan if entry["gradient_x"] is None else entry["gradient_x"] for entry in cell.documents]
+    first, second = (
+        [measure_mixing(Subject("tiny", "tiny", lambda model=model: model), row, 2) for row in rows] for model in models
     )
-    assert rising == pytest.approx(1.0)
-    assert falling == pytest.approx(-1.0)
-    assert np.isnan(constant)
+    second[0] = {**second[0], "predicted": first[0]["predicted"] + 1}
+    second[1] = {**second[1], "predicted": first[1]["predicted"]}
+    found = agreements(first, second)
+    assert np.isnan(found["alti"][0])
+    scores = [np.abs(model.explain(rows[1].text, method="alti").scores) for model in models]
+    assert found["alti"][1] == pytest.approx(stats.spearmanr(*scores).statistic, abs=1e-9)
 
 
-def test_the_correlation_over_untied_pairs_counts_these_alone():
+def test_the_right_verb_of_a_whole_sentence_is_explained_at_the_mask(tmp_path):
+    words = ["the", "keys", "to", "cabinet", "are", "is", "old"]
+    tokenizer = word_tokenizer(words)
+    model = load(tiny_module(auto=AutoModelForMaskedLM, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    facts = {"full": "the keys to the cabinet are old", "verb": "are", "wrong_verb": "is", "verb_idx": 5}
+    rows = [Example("the keys to the cabinet", label=1, id="0", metadata=facts), Example("no facts", id="1")]
+    (sentence,) = masked_sentences(rows)
+    assert sentence.text == "the keys to the cabinet {} old"
+    entry = measure_mixing(Subject("tiny", "tiny", lambda: model), sentence, 2)
+    trace = model.trace(sentence.text.format(tokenizer.mask_token), target="are", quantity="logit")
+    right, wrong = (trace.probabilities[tokenizer.convert_tokens_to_ids(word)] for word in ("are", "is"))
+    assert (entry["predicted"] == 1) == (right > wrong)
+    alti = model.explain(trace, method="alti").scores
+    dropped = []
+    for place in range(trace.token_count):
+        ids = trace.encoding.ids.copy()
+        ids[place] = tokenizer.unk_token_id
+        without = model.network.run_many([trace.encoding.replace_ids(ids)])[0]
+        dropped.append(without)
+    assert np.argmax(trace.readout) == 6
+    assert entry["blank_out alti all"] is not None
+    assert len(alti) == len(dropped)
+    unknown = replace(sentence, metadata={**sentence.metadata, "verb": "flies"})
+    assert measure_mixing(Subject("tiny", "tiny", lambda: model), unknown, 2) == {"label": 1}
+
+
+def test_the_trend_with_lambda_is_the_correlation_with_the_mean_and_keeps_its_sign():
     generator = np.random.default_rng(0)
-    entries, expected = [], []
-    for support in (9, 5, 2):
-        weights, importance = generator.random(9) * (np.arange(9) < support), generator.random(9)
-        first, second = np.triu_indices(9, k=1)
-        signs = np.sign((weights[first] - weights[second]) * (importance[first] - importance[second]))
-        entries.append(
-            {"gradient_x": stats.kendalltau(weights, importance).statistic, "gradient_x_ties": np.mean(signs == 0)}
-        )
-        expected.append(signs.sum() / np.abs(signs).sum())
-    entries.append({"gradient_x": None, "gradient_x_ties": 1.0})
-    found = untied_correlation(Cell("sst2", "bilstm", "sparsemax", [], entries, []), "gradient_x")
-    assert found == pytest.approx([*expected, np.nan], abs=1e-12, nan_ok=True)
+    columns = np.array([0.9, 0.8, 0.7, 0.3])[:, None] + generator.normal(0, 0.02, (4, 30))
+    columns[2, 3] = np.nan
+    known = np.delete(columns, 3, axis=1)
+    expected = stats.pearsonr(list(LAMBDAS.values()), known.mean(axis=1)).statistic
+    measured = trend_with_lambda(columns, 0)
+    assert measured.value == pytest.approx(expected)
+    assert measured.low <= expected <= measured.high < 0
+    assert measured.documents == 29
+    assert trend_with_lambda(-columns, 0).value == pytest.approx(-expected)
+    assert trend_with_lambda(columns[:, :1], 0).documents == 0
 
 
-def test_a_document_of_the_sparse_study_has_entropies_ties_and_its_own_share():
+def test_a_document_of_the_sparse_study_has_entropies_and_ties():
     config = BilstmAttentionConfig(vocab_size=len(word_tokenizer(["a", "b", "c"])), embedding_size=8, hidden_size=8)
     config.projection = "sparsemax"
     torch.manual_seed(0)
     model = load(BilstmAttentionForSequenceClassification(config).eval(), tokenizer=word_tokenizer(["a", "b", "c"]))
-    entry = measure_document(model, Example("a b c a b", label=0), 32)
+    entry = measure_document(model, Example("a b c a b", label=0))
     importance = feature_importance(model, model.encode("a b c a b"))
     attended = importance.attended
-    assert entry["own_share"] == pytest.approx(np.diag(importance.representations)[attended].mean())
-    weights = importance.attention[attended]
-    assert entry["attention_entropy"] == pytest.approx(stats.entropy(weights) / np.log(len(weights)), abs=1e-6)
+    assert entry["representation_entropy"] == pytest.approx(importance.entropies[attended].mean())
+    for key, values in (("attention", importance.attention), ("leave_out", importance.leave_out_x)):
+        weights = values[attended]
+        expected = stats.entropy(weights) / np.log(len(weights))
+        assert entry[f"{key}_entropy"] == pytest.approx(expected, abs=1e-6)
     tau, ties = importance.correlation("gradient_x")
     assert entry["gradient_x"] == pytest.approx(tau, nan_ok=True)
-    assert entry["gradient_x_ties"] == ties / (len(weights) * (len(weights) - 1) / 2)
+    assert entry["gradient_x_ties"] == ties / (attended.sum() * (attended.sum() - 1) / 2)
 
 
-def test_a_model_of_the_sparse_study_that_has_learnt_nothing_counts_neither_for_a_claim_nor_against_it():
-    def cell(encoder, projection, right, share):
-        tested = [{"predicted": n % 2 if right else 0, "label": n % 2} for n in range(40)]
-        keys = ("attention_entropy", "importance_entropy", "gradient_x", "gradient_h")
-        facts = {"own_share": share, "gradient_x_ties": 0.1}
-        documents = [facts | dict.fromkeys(keys, (n + 1) * share) for n in range(9)]
-        return Cell("sst2", encoder, projection, tested, documents, [{"test": "frozen", "jsd": 0.5, "tvd": 0.1}] * 9)
+def sparse_cell(encoder, projection, right=True, entropy=0.6, spread=0.8):
+    """A model of the sparse study, with the same numbers in nine documents."""
+    tested = [{"predicted": n % 2 if right else 0, "label": n % 2} for n in range(40)]
+    keys = ("importance_entropy", "leave_out_entropy", "support", *MEASURES, *(f"{name}_ties" for name in MEASURES))
+    facts = {"attention_entropy": entropy, "representation_entropy": spread, **dict.fromkeys(keys, 0.3)}
+    others = [{"test": "frozen", "jsd": 0.5, "tvd": 0.1}] * 9
+    return Cell("sst2", encoder, projection, tested, [facts] * 9, others)
 
-    learnt = [cell("bilstm", projection, True, 0.2) for projection in PROJECTIONS]
-    unlearnt = [cell("transformer", projection, False, 0.9) for projection in PROJECTIONS]
-    findings = judge_claims([*learnt, *unlearnt], 0)
-    weakly_tied = findings[0]
-    assert (weakly_tied.verdict, weakly_tied.measured.value) == ("confirmed", pytest.approx(0.2))
-    assert (weakly_tied.tally.held, len(weakly_tied.tally.known)) == (5, 5)
-    assert all("transformer" not in name for finding in findings for name in finding.tally.known)
-    assert all("5 of 10 models" in finding.evidence for finding in findings)
-    assert judge_claims(learnt, 0)[0].evidence in weakly_tied.evidence
-    assert {finding.verdict for finding in judge_claims(unlearnt, 0)} == {"not measured"}
+
+def test_a_model_that_has_learnt_nothing_or_attends_evenly_decides_nothing():
+    learnt = [sparse_cell("bilstm", projection) for projection in PROJECTIONS]
+    unlearnt = [sparse_cell("transformer", projection, right=False, spread=0.1) for projection in PROJECTIONS]
+    tied, trend, *_ = judge_claims([*learnt, *unlearnt], 0)
+    assert tied.verdict == "agrees"
+    assert [case.name for case in tied.deciding] == ["sst2, bilstm, softmax", "sst2, bilstm, sparsemax"]
+    assert [case.published for case in tied.deciding] == [(0.93,), (0.91,)]
+    assert [case.published for case in trend.cases] == [(-0.866,), (-0.81,)]
+    assert trend.cases[1].set_aside == f"has not learnt its task ({', '.join(LAMBDAS)})"
+    even = [sparse_cell("bilstm", projection, entropy=0.97) for projection in PROJECTIONS]
+    assert judge_claims(even, 0)[0].cases[0].set_aside == "attention stayed even (entropy 0.97)"
+    assert {finding.verdict for finding in judge_claims(unlearnt, 0)} == {"cannot tell"}
+
+
+def test_the_printed_tables_of_the_sparse_paper_are_complete():
+    cells = [sparse_cell(encoder, projection) for encoder in ENCODERS for projection in PROJECTIONS]
+    tables = {table.name: table.frame for table in _tables(cells, 0)}
+    for name, file in (("table_1", "sparse_entropy"), ("table_2", "sparse_lambda"), ("table_6", "sparse_kendall")):
+        column = next(key for key in read_published(file)[0] if key.endswith(("mean", "g_y")))
+        assert sorted(tables[name]["published"]) == sorted(float(row[column]) for row in read_published(file))
+    printed_5 = [column for column in tables["table_5"] if column.endswith("published")]
+    values = np.sort(tables["table_5"][printed_5].to_numpy().ravel())
+    expected = [
+        float(row[key])
+        for row in read_published("sparse_adversarial")
+        for key in ("jsd", "accuracy", "accuracy_change")
+    ]
+    assert values.tolist() == sorted(expected)
 
 
 def test_accuracy_is_measured_on_all_test_documents(tmp_path):
@@ -425,8 +444,10 @@ def test_a_data_set_whose_model_has_not_learnt_it_is_left_out_of_the_claims(tmp_
     model.tokenizer.save_pretrained(tmp_path / "model")
     given = {"sentiment": str(tmp_path / "model")}
     result = run_study("attcat", tmp_path / "study", size="tiny", data=[f"sst2={path}"], models=given, documents=3)
-    assert {finding.verdict for finding in result.outcome.findings} == {"not measured"}
-    assert "the task was not learnt (model on sst2)" in result.outcome.findings[0].evidence
+    assert {finding.verdict for finding in result.outcome.findings} == {"cannot tell"}
+    assert {case.set_aside for finding in result.outcome.findings for case in finding.cases} <= {
+        "has not learnt its task"
+    }
     (accuracy,) = (table for table in result.outcome.tables if table.name == "accuracy")
     assert list(accuracy.frame["learnt"]) == ["no"]
 
@@ -458,13 +479,47 @@ def test_only_short_sentences_with_one_possessive_pronoun_are_used():
     assert len(pronoun_rows(pronoun_sentences())) == len(pronoun_sentences())
 
 
-def test_published_correlations_of_alti_are_summarised_over_three_models():
-    assert published_range("sst2", "alti") == "0.54 to 0.68"
-    assert published_range("sst2", "globenc") == "not given here"
-    lead = published_lead("rollout", "sst2")
-    assert lead.value == 0.31
-    assert "DistilBERT on sst2" in lead.where
-    assert published_lead("norm_rollout", "sst2", "sva").value == 0.1
+def test_the_printed_table_of_alti_is_complete():
+    frame = next(table for table in alti._tables({"sst2": {}, "sva": {}}, {"sst2": {}, "sva": {}}, [], 0)).frame
+    printed_rows = read_published("alti_spearman")
+    for model in ("DistilBERT", "BERT", "RoBERTa"):
+        wanted = sorted(float(row["spearman_mean"]) for row in printed_rows if row["model"] == model)
+        assert sorted(frame[model].dropna()) == wanted
+        assert frame[f"{model}_std"].notna().sum() == len(wanted)
+
+
+def test_the_printed_tables_of_attcat_are_complete():
+    first, second, _ = attcat_tables.printed_tables({}, {}, 0)
+    for column, name, table in (
+        ("aopc_published", "aopc", first),
+        ("log_odds_published", "log_odds", first),
+        ("published", "kendall_confidence", second),
+    ):
+        wanted = [float(row[name]) for row in read_published("attcat_faithfulness") if row[name]]
+        assert sorted(table.frame[column].dropna()) == sorted(wanted)
+
+
+def test_a_data_set_on_which_the_printed_table_says_otherwise_is_set_aside():
+    values = {name: {str(n): 0.1 + 0.01 * n for n in range(9)} for name in METHODS}
+    values["attcat"] = {str(n): 0.3 + 0.01 * n for n in range(9)}
+    results = {data: {"aopc": (values, {})} for data in ("sst2", "qqp")}
+    finding = attcat._judge(attcat.CLAIMS[0], results, "aopc", OTHERS, {}, 0)
+    assert finding.verdict == "agrees"
+    assert [case.published for case in finding.cases] == [(0.017,), (-0.006,)]
+    assert [case.set_aside for case in finding.cases] == ["", "not so in the printed table either"]
+
+
+def test_what_random_weights_find_as_well_disagrees_with_nothing():
+    def entries(own, other):
+        return [{f"{name} count {k}": own if name == "attcat" else other for name in METHODS for k in (5, 20)}] * 9
+
+    answered = [{**entry, "attcat count 5": 1.0 + 0.1 * n} for n, entry in enumerate(entries(1.0, 3.0))]
+    pair = ("squad", "tiny")
+    finding = judge_retrieval(attcat.CLAIMS[4], {pair: answered}, {pair: answered}, {}, 0)
+    rivals = {case.name.rpartition(" ")[2]: case for case in finding.cases if "k = 5" in case.name}
+    assert set(rivals) == {"rollout", "transatt"}
+    assert {(case.verdict, case.artefact) for case in rivals.values()} == {("cannot tell", "yes")}
+    assert finding.verdict == "cannot tell"
 
 
 def test_the_noun_decides_the_pronoun_of_a_generated_sentence():

@@ -50,8 +50,8 @@ def test_every_claim_of_a_study_is_judged(finished):
     result, _ = finished
     assert [finding.claim for finding in result.outcome.findings] == list(result.study.claims)
     for finding in result.outcome.findings:
-        assert finding.evidence
-        assert (finding.measured is None or not finding.measured.documents) == (finding.verdict == "not measured")
+        assert finding.cases or finding.evidence
+        assert finding.deciding or finding.verdict == "cannot tell"
 
 
 def test_the_same_call_recomputes_nothing_and_writes_the_same_bytes(finished, tmp_path, monkeypatch):

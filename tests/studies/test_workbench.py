@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import sightline_studies
 from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.text import Example
 from sightline_studies import STUDIES
 from sightline_studies import workbench as workbench_module
 from sightline_studies.data import DataSources, divide, draw
-from sightline_studies.study import (
-    Accuracy,
-    Curve,
-    Finding,
-    Measured,
-    Tally,
-    in_words,
-    judge,
-    shared_difference,
-    two_digits,
-    without_unlearnt,
-)
+from sightline_studies.tables import Printed, printed, published, read_published, rows_of, tabulate
+from sightline_studies.verdicts import Accuracy, Case, Finding, Measured, in_words, shared_difference, two_digits
 from sightline_studies.view import join_intervals
 from sightline_studies.workbench import Workbench, digest_of, to_plain
 from tools import studies as copying
 
+PUBLISHED = Path(sightline_studies.__file__).parent / "published"
 ATTCAT = STUDIES["attcat"]
 
 
@@ -309,85 +301,98 @@ def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("effect", "control", "verdict"),
+    ("effect", "control", "verdict", "artefact"),
     [
-        ((0.3, 0.2, 0.4), None, "confirmed"),
-        ((0.3, -0.1, 0.4), None, "undecided"),
-        ((0.3, np.nan, np.nan), None, "undecided"),
-        ((-0.3, -0.4, -0.2), None, "contradicted"),
-        ((-0.3, -0.4, -0.2), (0.25, 0.1, 0.35), "contradicted"),
-        ((0.3, 0.2, 0.4), (0.25, 0.1, 0.35), "artefact"),
-        ((0.3, 0.2, 0.4), (0.1, 0.05, 0.15), "confirmed"),
+        ((0.3, 0.2, 0.4), None, "agrees", "not tested"),
+        ((0.3, -0.1, 0.4), None, "cannot tell", "not tested"),
+        ((0.3, np.nan, np.nan), None, "cannot tell", "not tested"),
+        ((-0.3, -0.4, -0.2), None, "disagrees", "not tested"),
+        ((-0.3, -0.4, -0.2), (0.25, 0.1, 0.35), "disagrees", "no"),
+        # The control shows the opposite of the claim as much as the model does: that says nothing about the claim.
+        ((-0.3, -0.4, -0.2), (-0.25, -0.35, -0.1), "cannot tell", "yes"),
+        ((0.3, 0.2, 0.4), (0.25, 0.1, 0.35), "agrees", "yes"),
+        ((0.3, 0.2, 0.4), (0.1, 0.05, 0.15), "agrees", "no"),
         # The difference decides: 0.2, of which 0.05 to 0.35 and −0.12 to 0.53 are the intervals.
-        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.21), "confirmed"),
-        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.4), "undecided"),
-        ((0.3, 0.2, 0.4), (0.1, np.nan, np.nan), "undecided"),
+        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.21), "agrees", "no"),
+        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.4), "agrees", "cannot tell"),
+        ((0.3, 0.2, 0.4), (0.1, np.nan, np.nan), "agrees", "not tested"),
         # The control is larger than the effect.
-        ((0.14, 0.01, 0.27), (0.45, -0.03, 0.93), "undecided"),
-        ((0.14, 0.01, 0.27), (0.45, 0.2, 0.7), "artefact"),
+        ((0.14, 0.01, 0.27), (0.45, -0.03, 0.93), "agrees", "cannot tell"),
+        ((0.14, 0.01, 0.27), (0.45, 0.2, 0.7), "agrees", "yes"),
     ],
 )
-def test_verdicts_follow_from_intervals(effect, control, verdict):
-    assert judge(Measured(*effect, 9), None if control is None else Measured(*control, 9)) == verdict
-
-
-def test_an_effect_that_is_as_large_in_the_control_is_seldom_confirmed():
-    generator = np.random.default_rng(0)
-    verdicts = Counter(
-        judge(Measured.of(generator.normal(1.0, 1.0, 40)), Measured.of(generator.normal(1.0, 1.0, 8)))
-        for _ in range(120)
+def test_verdicts_follow_from_intervals(effect, control, verdict, artefact):
+    other = None if control is None else Measured(*control, 9)
+    case = Case("a", Measured(*effect, 9), control=other)
+    assert (case.verdict, case.artefact) == (verdict, artefact)
+    flipped = Case(
+        "a",
+        Measured(-effect[0], -effect[2], -effect[1], 9),
+        control=None if control is None else Measured(-control[0], -control[2], -control[1], 9),
+        below=True,
     )
-    assert verdicts["confirmed"] <= 6  # 5 % of 120
-    assert verdicts["contradicted"] == 0
+    assert (flipped.verdict, flipped.artefact) == (verdict, artefact)
 
 
-def test_nothing_measured_is_not_a_verdict():
-    assert judge(Measured.of([])) == "not measured"
+def test_a_claim_may_name_a_bound_or_the_printed_number():
+    measured = Measured(0.7, 0.65, 0.75, 9)
+    assert [Case("a", measured, bound=bound).verdict for bound in (0.6, 0.7, 0.8)] == [
+        "agrees",
+        "cannot tell",
+        "disagrees",
+    ]
+    verdicts = [Case("a", measured, (printed,), within=0.1).verdict for printed in (0.7, 0.8, 0.9)]
+    assert verdicts == ["agrees", "cannot tell", "disagrees"]
+    unrelated = Measured(0.0, 0.0, 0.0, 9)
+    near = Case("a", Measured(0.02, -0.05, 0.05, 9), (0.018,), unrelated, within=0.1)
+    assert (near.verdict, near.artefact) == ("agrees", "yes")
+    assert Case("a", measured, (0.7,), unrelated, within=0.1).artefact == "no"
+
+
+def test_the_effect_that_a_sample_would_have_shown_is_2_8_standard_errors():
+    generator = np.random.default_rng(0)
+    measured = Measured.of(generator.normal(0.0, 2.0, 400))
+    assert measured.detectable == pytest.approx(2.8 * 2.0 / 20, rel=0.1)
+    shown = sum(Measured.of(generator.normal(measured.detectable, 2.0, 400), seed).above_zero for seed in range(150))
+    assert 0.68 <= shown / 150 <= 0.92  # 80 %, give or take four standard errors
+
+
+def test_an_effect_that_is_as_large_in_the_control_is_seldom_no_artefact():
+    generator = np.random.default_rng(0)
+    cases = [
+        Case("a", Measured.of(generator.normal(1.0, 1.0, 40)), (), Measured.of(generator.normal(1.0, 1.0, 8)))
+        for _ in range(120)
+    ]
+    assert [case.artefact for case in cases].count("no") <= 6  # 5 % of 120
+    assert {case.verdict for case in cases} == {"agrees"}
+
+
+def test_a_claim_is_judged_by_the_cases_that_decide():
+    holds, opposite, open_ = (Measured(*ends, 9) for ends in ((0.5, 0.4, 0.6), (-0.5, -0.6, -0.4), (0.1, -0.2, 0.4)))
+
+    def verdict(*effects, aside=()):
+        cases = [Case(str(number), effect) for number, effect in enumerate(effects)]
+        return Finding(ATTCAT.claims[0], [*cases, *(Case("x", each, set_aside="a toy model") for each in aside)])
+
+    assert verdict(holds, holds, open_).verdict == "agrees"
+    assert verdict(holds, open_).verdict == "cannot tell"
+    assert verdict(holds, holds, opposite).verdict == "cannot tell"
+    assert verdict(holds, opposite).verdict == "disagrees"
+    assert verdict(opposite, open_, open_).verdict == "disagrees"
+    assert verdict(holds, aside=[opposite, opposite]).verdict == "agrees"
+    nothing = verdict(Measured.of([]), aside=[holds])
+    assert (nothing.verdict, nothing.deciding, nothing.artefact) == ("cannot tell", [], "not tested")
+    assert np.isnan(nothing.detectable)
+    assert verdict(holds, open_).detectable == open_.detectable
     assert shared_difference({"a": 1.0}, {"b": 1.0}).documents == 0
-
-
-def test_a_claim_about_all_models_is_judged_where_it_holds_least():
-    groups = {
-        "a": Measured(0.5, 0.4, 0.6, 9),
-        "b": Measured(0.6, -0.1, 0.9, 9),
-        "c": Measured(-0.05, -0.08, -0.02, 9),
-        "none": Measured.of([]),
-    }
-    tally = Tally(groups)
-    assert tally.weakest == ("c", groups["c"])  # it speaks against the claim, and b for nothing
-    assert (tally.held, len(tally.known)) == (1, 3)
-    assert tally.in_words() == "in 1 of 3 cases (the opposite in 1, undecided in 1)"
-    assert Tally({"a": groups["a"]}).in_words() == "in 1 of 1 cases"
-    controlled = Tally({"a": groups["a"], "d": Measured(0.9, 0.8, 1.0, 9)}, {"d": Measured(0.9, 0.7, 1.1, 9)})
-    assert controlled.weakest[0] == "d"
-    assert controlled.in_words() == "in 1 of 2 cases (as much in the control in 1)"
-    assert Tally({"none": Measured.of([])}).weakest[1].documents == 0
-
-
-def test_models_that_have_learnt_nothing_are_named_and_do_not_count():
-    finding = Finding(ATTCAT.claims[0], "confirmed", "It holds.", measured=Measured(0.5, 0.4, 0.6, 9))
-    assert without_unlearnt(finding, [], 3) is finding
-    some = without_unlearnt(finding, ["a", "b"], 3)
-    assert (some.verdict, some.measured) == ("confirmed", finding.measured)
-    assert some.evidence.endswith("Left out, because they have not learnt the task: 2 of 3 models (a, b).")
-    none = without_unlearnt(finding, ["a", "b", "c"], 3)
-    assert (none.verdict, none.measured) == ("not measured", None)
-    assert "It holds" not in none.evidence
-    assert "table of accuracies" in without_unlearnt(finding, list("abcdefgh"), 9).evidence
 
 
 def test_accuracy_stands_beside_the_largest_class():
     entries = [{"predicted": 1, "label": "1"}, {"predicted": 0, "label": 1}, {"predicted": 0, "label": 0}]
     accuracy = Accuracy.of([*entries, {"predicted": 1, "label": 1}])
     assert (accuracy.measured.value, accuracy.majority, accuracy.gain.value) == (0.75, 0.75, 0.0)
-    assert judge(accuracy.gain) == "undecided"
-    assert judge(Accuracy.of([{"predicted": n % 2, "label": n % 2} for n in range(9)]).gain) == "confirmed"
-
-
-def test_a_short_curve_is_continued_by_gaps():
-    curve = Curve.of("a", [Measured(0.5, 0.4, 0.6, 9)], places=2)
-    assert (curve.values[0], curve.low[0], curve.high[0]) == (0.5, 0.4, 0.6)
-    assert all(len(column) == 2 and np.isnan(column[1]) for column in (curve.values, curve.low, curve.high))
+    assert not accuracy.gain.above_zero
+    assert Accuracy.of([{"predicted": n % 2, "label": n % 2} for n in range(9)]).gain.above_zero
 
 
 def test_numbers_in_words_have_two_digits_and_no_negative_zero():
@@ -408,6 +413,50 @@ def test_a_mean_is_shown_in_one_cell_with_its_interval():
     }
     named = pd.DataFrame({"tau_b": [-1.0], "tau_b_low": [-1.0], "tau_b_high": [-0.987], "tau_b_chance": [0.0123]})
     assert join_intervals(named).to_dict("list") == {"tau_b": ["−1.0 (−1.0 to −0.99)"], "tau_b_chance": [0.0123]}
+
+
+def test_a_standard_deviation_stands_between_mean_and_interval():
+    frame = pd.DataFrame(
+        {"BERT": [0.55, np.nan], "BERT_std": [0.19, np.nan], "ours": [0.5, 0.4], "ours_std": [0.2, 0.1]}
+    )
+    assert join_intervals(frame.assign(ours_low=0.4, ours_high=0.6)).to_dict("list") == {
+        "BERT": ["0.55 ± 0.19", "–"],
+        "ours": ["0.50 ± 0.20 (0.40 to 0.60)", "0.40 ± 0.10 (0.40 to 0.60)"],
+    }
+
+
+def test_a_table_is_computed_from_its_description():
+    values = {"a": [0.0, 1.0, np.nan, 2.0], "b": []}
+    table = tabulate(
+        rows_of(name=values, k=(1, 2)),
+        {
+            "printed": lambda keys: Printed(0.3, 0.1) if keys["name"] == "a" else Printed(),
+            "measured": lambda keys: values[keys["name"]],
+            "total": lambda keys: keys["k"] * 2,
+        },
+        std=True,
+    )
+    assert table["k"].tolist() == [1, 2, 1, 2]
+    assert table["total"].tolist() == [2, 4, 2, 4]
+    assert table.loc[0, ["printed", "printed_std", "measured", "measured_std"]].tolist() == [0.3, 0.1, 1.0, 1.0]
+    assert table.loc[2, ["printed", "measured", "measured_low"]].isna().all()
+
+
+def test_printed_numbers_are_found_by_their_row():
+    where = {"data": "SST2", "model": "BERT", "method": "ALTI"}
+    assert printed("alti_spearman", "spearman_mean", "spearman_std", **where) == Printed(0.55, 0.19)
+    assert published("attcat_faithfulness", "kendall_confidence", method="RawAtt") == ()
+    assert np.isnan(printed("alti_spearman", "spearman_mean", data="SST2").value)  # several rows
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.csv")), ids=lambda path: path.stem)
+def test_every_printed_number_has_its_place_in_the_paper(path):
+    rows = read_published(path.stem)
+    assert rows
+    for row in rows:
+        assert row.get("source") or row.get("table"), row
+        assert None not in row
+        assert None not in row.values()
 
 
 def test_differences_are_paired_by_document():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.errors import InputError, ModelError
 from sightline.text import encode_text, split_words
 from tests.tiny_tokenizers import ALL_KINDS, byte_level, wordpiece

@@ -1,6 +1,5 @@
 """An Encoding is a value: operations return new ones whose parts still fit together."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -120,47 +119,10 @@ def test_an_encoding_owns_its_arrays(pair):
         other.offsets[:] = 0
 
 
-def test_json_and_back(pair):
-    for encoding in (pair, pair.drop([2]), encode_ids([5, 6]), replace(pair, global_tokens=None, dropped=3)):
-        again = Encoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
-        assert again == encoding
-        assert again.words == encoding.words
-        assert again.ids.dtype == np.int64
-        assert again.special.dtype == bool
-
-
 def test_encodings_that_differ_are_not_equal(pair):
     assert pair != pair.drop([1])
     assert pair != replace(pair, dropped=1)
     assert pair != "something else"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"ids": [1, 2]},
-        {"ids": []},
-        {"tokens": ["a"]},
-        {"word_ids": [99] * 10},
-        {"word_ids": [-2] * 10},
-        {"words": [[0, 3, 7]]},
-        {"words": "no"},
-        {"offsets": None},
-        {"global_tokens": [99]},
-        {"text": None},
-    ],
-)
-def test_a_damaged_dictionary_is_refused(pair, damage):
-    with pytest.raises(InputError):
-        Encoding.from_dict(pair.to_dict() | damage)
-
-
-@pytest.mark.parametrize("missing", ["text", "ids", "words", "dropped"])
-def test_an_incomplete_dictionary_is_refused(pair, missing):
-    data = pair.to_dict()
-    del data[missing]
-    with pytest.raises(InputError, match="damaged"):
-        Encoding.from_dict(data)
 
 
 def test_an_encoding_is_shown_in_one_line():

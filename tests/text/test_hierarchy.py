@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.text.hierarchy import NODE_LEVELS, ROOT, HierarchyScores, build_hierarchy
 from sightline.text.units import LEVELS, units_of
 from tests.tiny_models import tiny_module

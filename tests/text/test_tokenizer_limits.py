@@ -88,6 +88,7 @@ def _encode_in_child(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_tokenizer_that_multiplies_a_text_is_refused_within_bounded_memory(name, tmp_path):
     changes, sentence = BOMBS[name]
@@ -118,6 +119,7 @@ def test_a_long_prefix_of_continued_words_is_refused(tmp_path):
         load_tokenizer(folder, local_only=True)
 
 
+@pytest.mark.slow
 def test_a_large_id_takes_no_memory(tmp_path):
     """The library writes a vocabulary in memory proportional to its largest id."""
     model = json.loads(wordpiece().backend_tokenizer.to_str())["model"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import settle_before_readings
+from tests.browsing import settle, settle_before_readings
 from tests.patience import PATIENCE
 
 FLAGS = [
@@ -24,8 +24,32 @@ FLAGS = [
 
 
 def open_appearance(page: Any) -> None:
-    """Open the settings that the panel hides under "Appearance"."""
+    """Open the settings that the tools of the text hide under "More"."""
     page.locator("details.appearance:not([open]) > summary").click()
+
+
+def choose(page: Any, control: str, text: str) -> None:
+    """Choose one of the alternatives of a control, a list that opens or a row of buttons, by what it is called."""
+    alternatives = page.locator(f"[data-control={control}]")
+    if alternatives.evaluate("one => one.tagName") == "SELECT":
+        alternatives.select_option(label=text)
+    else:
+        alternatives.get_by_text(text, exact=True).click()
+    settle(page)
+
+
+def open_view(page: Any, title: str) -> None:
+    """Go to a view by its tab."""
+    page.locator("nav.tabs").get_by_role("button", name=title).click()
+    settle(page)
+
+
+def open_fold(page: Any, section: str) -> Any:
+    """Open what stands behind a fold and return it."""
+    fold = page.locator(f"details[data-section={section}]")
+    if fold.get_attribute("open") is None:
+        fold.locator("> summary").click()
+    return fold
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from sightline.results.report import Report
 from sightline.view.words.lists import consensus_sentence
 from sightline.view.words.terminal import print_report
 from tests.sample_explanations import encoding, explanation
+from tests.view.conftest import open_view
 
 WORDS = " ".join(f"river the old mill {i}." for i in range(40))
 METHODS = ("attcat", "rollout", "gradient")
@@ -77,7 +78,7 @@ def test_terminal_pipe_and_json_hold_the_consensus():
 @pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
 def test_the_page_lists_the_words_that_all_methods_name(open_page, width, scheme):
     made = report()
-    page = open_page(made.to_html(), "#view=consensus", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = open_page(made.to_html(), "#view=compare", viewport={"width": width, "height": 800}, color_scheme=scheme)
     consensus = made.consensus
     finding = page.locator("[data-section=finding]").inner_text()
     assert f"agree on {len(consensus.words)} word" in finding
@@ -93,16 +94,18 @@ def test_the_page_lists_the_words_that_all_methods_name(open_page, width, scheme
     assert f"agree on {len(two.words)} word" in page.locator("[data-section=finding]").inner_text()
     assert len(two.words) > len(consensus.words)
     page.get_by_label("Attention rollout").uncheck()
-    assert "at least two methods" in page.locator(".consensus").inner_text()
+    assert "at least two methods" in page.locator("[data-section=finding]").inner_text()
 
 
 @pytest.mark.browser
-def test_a_word_leads_into_the_text_and_a_single_method_has_no_tab(open_page):
+def test_a_word_leads_into_the_text_and_a_single_method_agrees_with_none(open_page):
     made = report()
-    page = open_page(made.to_html(), "#view=consensus")
+    page = open_page(made.to_html(), "#view=compare")
     word = page.locator("[data-section=agreed-words] button").first
     text = word.locator("bdi").inner_text()
     word.click()
     assert page.locator(".card h2").inner_text() == text
     single = open_page(Report.of([made.first]).to_html())
-    assert single.get_by_role("button", name="Consensus", exact=True).count() == 0
+    open_view(single, "Compare methods")
+    assert single.locator("[data-section=agreed-words]").count() == 0
+    assert "Only AttCAT explains" in single.locator("[data-section=finding]").inner_text()

@@ -43,10 +43,10 @@ def test_the_index_names_every_document_and_nothing_can_run(page):
 def test_verdicts_are_those_of_the_predicted_class(page):
     store = sl.open_run(page.parent.parent / "run")
     frame = summarise(store).documents.query("status == 'done'")
-    for row, prediction, verdict, faithfulness in frame[["row", "prediction", "verdict", "faithfulness"]].to_numpy():
+    for row, prediction, verdict, fall in frame[["row", "prediction", "verdict", "fall"]].to_numpy():
         explanation = store.document(int(row)).explanations["attcat"][prediction]
         assert verdict == explanation.verdict.level
-        assert faithfulness == explanation.checks["faithfulness"]
+        assert fall == explanation.verdict.numbers["fall"]
 
 
 def test_excerpts_end_with_a_word(page, monkeypatch):
@@ -68,9 +68,8 @@ def test_every_word_of_a_text_can_be_searched_for(tmp_path, monkeypatch):
     (vocabulary,) = summarise(store).documents["vocabulary"]
     assert vocabulary.split() == sorted(set(text.casefold().split()))
     html = render_corpus(summarise(store), {})
-    records = json.loads(re.search(r'id="documents">(.*?)</script>', html)[1])
-    assert "zebras" in records[0]["vocabulary"]
-    assert "fold(d.vocabulary)" in html
+    (record,) = json.loads(re.search(r'id="corpus">(.*?)</script>', html)[1])["documents"]
+    assert "zebras" in record["vocabulary"]
     assert "excerpts only" not in html
     monkeypatch.setattr("sightline.corpus.summary.SEARCHED", 100)
     html = render_corpus(summarise(store), {})
@@ -80,9 +79,25 @@ def test_every_word_of_a_text_can_be_searched_for(tmp_path, monkeypatch):
     assert store.sql(query.replace("'word'", "'zebras'"))["id"].tolist() == ["long"]
 
 
+def test_words_and_marks_are_sums_over_the_tokens_of_the_predicted_class(page):
+    store = sl.open_run(page.parent.parent / "run")
+    summary = summarise(store)
+    for of_class in summary.class_words:
+        for word, document, score in of_class.scores.sample(10, random_state=0).itertuples(index=False):
+            words = store.document(document).explanations["attcat"][of_class.target].words()
+            assert score == pytest.approx(sum(each.score for each in words if each.text.casefold() == word), abs=1e-6)
+    done = summary.documents.query("status == 'done'")
+    for document, prediction in done[["document", "prediction"]].to_numpy():
+        totals: dict[str, float] = {}
+        for each in store.document(int(document)).explanations["attcat"][prediction].words():
+            totals[each.text.casefold()] = totals.get(each.text.casefold(), 0.0) + each.score
+        strongest = sorted((abs(value) for value in totals.values()), reverse=True)[:8]
+        assert sorted(map(abs, summary.marked[document].values()), reverse=True) == pytest.approx(strongest, rel=1e-2)
+
+
 def test_tables_confusion_and_plots_are_there(page):
     html = page.read_text()
-    for heading in ("Documents", "Labels and predictions", "Words over the data set", "Confidence and faithfulness"):
+    for heading in ("Labels and predictions", "Words with intervals", "Confidence and effect"):
         assert f"<h2>{heading}</h2>" in html
     assert html.count("data:image/png;base64,") >= 1
     assert "attcat: programming languages" in html
@@ -95,12 +110,14 @@ def test_tables_confusion_and_plots_are_there(page):
 def test_a_table_of_words_has_one_unit(scale, head, cell):
     scores = pd.Series([3.0, 0.125, -2.5]) * scale
     words = pd.DataFrame({"type": ["a", "b", "c"], "score": scores, "low": scores, "high": scores, "documents": 2})
-    missing = dict.fromkeys(("label", "prediction", "probability", "correct", "error", "verdict", "faithfulness"))
+    missing = dict.fromkeys(("label", "prediction", "probability", "correct", "error", "verdict", "fall"))
     summary = CorpusSummary(
         title="papers",
         facts={},
         counts={"done": 1},
-        documents=pd.DataFrame([{"row": 0, "id": "0", "status": "done", "excerpt": "a", "vocabulary": "a", **missing}]),
+        documents=pd.DataFrame(
+            [{"row": 0, "document": 0, "id": "0", "status": "done", "excerpt": "a", "vocabulary": "a", **missing}]
+        ),
         confusion=pd.DataFrame({"label": [], "prediction": [], "documents": []}),
         words=(WordTable("attcat", "AI", "mean-all", words),),
         slices=None,
@@ -108,7 +125,7 @@ def test_a_table_of_words_has_one_unit(scale, head, cell):
     html = render_corpus(summary, {})
     assert head in html
     assert f'<td class="n">{cell}</td>' in html
-    assert "No explanation was compared with random orders" in html
+    assert "No explanation was checked" in html
 
 
 def test_a_page_of_somebody_else_is_not_replaced(page, tmp_path):

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.errors import UsageError
+from sightline.errors import InputError, UsageError
 from sightline.evaluation import Evaluation, MetricCurve, Ranking, Record
-from sightline.evaluation.planted import Found, Planted, PlantedResult
+from sightline.evaluation.planted import Planted, PlantedFinding, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
-from sightline.view.evaluate.report import _draw_overview, write_evaluation
+from sightline.view.evaluate.folder import _draw_overview, write_evaluation
+from sightline.view.evaluate.printed import evaluation_text
 from sightline.view.evaluate.table import floor_name
-from sightline.view.evaluate.text import evaluation_text
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
 from sightline.view.words.phrases import format_number
 
@@ -75,7 +75,7 @@ def sanity() -> SanityResult:
 
 
 def planted() -> PlantedResult:
-    findings = [Found(number, "gradient", 1.0, 0.05) for number in range(4)]
+    findings = [PlantedFinding(number, "gradient", 1.0, 0.05) for number in range(4)]
     return PlantedResult(tuple(findings), ("gradient",), Planted(None, (), PlantedTask(), 0, 200, 0.99, 1.0))
 
 
@@ -437,3 +437,12 @@ def test_nothing_of_the_page_is_cut_off(browser, folder, width, scheme):
     width_of_image = "image => image.decode().then(() => image.naturalWidth)"
     assert page.locator("img[src='figures/overview.svg']").evaluate(width_of_image) > 100
     page.close()
+
+
+def test_an_evaluation_plots_its_methods_by_the_metrics_that_rank_them(tmp_path):
+    figure = evaluation().plot(tmp_path / "overview.svg")
+    said = {text.get_text() for axes in figure.axes for text in [*axes.get_yticklabels(), axes.title]}
+    assert {"gradient", "rollout"} <= said
+    assert (tmp_path / "overview.svg").read_text().startswith("<?xml")
+    with pytest.raises(InputError, match="nothing to draw"):
+        Evaluation(records=(), documents=("a",), methods=("gradient",), metrics=("aopc",)).plot()

@@ -60,3 +60,14 @@ def test_words_carry_their_score_and_a_tint_by_sign():
     assert 'title="−3">mill</span>' in html
     assert 'title="+2">the</span>' in html
     assert ">old</span>" not in html
+
+
+def test_of_a_long_document_only_the_words_around_the_strongest_are_written():
+    text = " ".join(f"the old mill {number} runs" for number in range(4000))
+    scores = [0.0] * len(encoding(text))
+    scores[5000], scores[9000] = 3.0, -2.0
+    html = explanation(encoding(text), scores)._repr_html_()
+    assert len(html) < 20_000
+    shown = Reader(html).text
+    assert shown.count("[…]") >= 2
+    assert "the old mill 0 runs" not in shown

@@ -140,7 +140,7 @@ def test_a_report_of_4096_tokens_with_finer_maps_keeps_to_its_size():
     encoded = encoding(" ".join([TEXT] * 5), max_tokens=4096)
     generator = np.random.default_rng(0)
     methods = [explanation(encoded, generator.normal(size=len(encoded)), method=f"method {i}") for i in range(5)]
-    html = render_page(methods, inside=long_inside(len(encoded), layers=4, heads=6, image=1024))
+    html = render_page(methods, inside=long_inside(len(encoded), layers=3, heads=6, image=1024))
     assert len(html.encode()) <= LARGEST
     names = report_data(html)["arrays"]
     fine = {name.removeprefix("fine.") for name in names if re.fullmatch(r"fine\.\d+\.\d+", name)}

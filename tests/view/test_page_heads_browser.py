@@ -43,7 +43,7 @@ def darkest_column(page, selector: str) -> int:
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_the_grid_shows_windows_with_axes_frames_and_a_scale(open_page, html, width, scheme):
-    page = open_page(html, "#view=heads", viewport={"width": width, "height": 850}, color_scheme=scheme)
+    page = open_page(html, "#view=inside", viewport={"width": width, "height": 850}, color_scheme=scheme)
     page.wait_for_selector(".thumbnail canvas")
     # Head h attends to the distance 2h - 2 of -4 … 4, in a map of 8 columns.
     assert [darkest_column(page, f".thumbnail >> nth={head} >> canvas") for head in range(3)] == [2, 4, 6]
@@ -57,7 +57,7 @@ def test_the_grid_shows_windows_with_axes_frames_and_a_scale(open_page, html, wi
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_an_opened_head_fills_the_panel_and_leads_to_both_ends(open_page, html, encoded, width, scheme):
-    page = open_page(html, "#view=heads&head=1,2", viewport={"width": width, "height": 850}, color_scheme=scheme)
+    page = open_page(html, "#view=inside&head=1,2", viewport={"width": width, "height": 850}, color_scheme=scheme)
     canvas = page.locator(".head canvas")
     wait_until(page, "document.querySelector('.head canvas').width === 9")
     assert darkest_column(page, ".head canvas") == 6
@@ -83,7 +83,7 @@ def test_an_opened_head_fills_the_panel_and_leads_to_both_ends(open_page, html, 
 
 
 def test_all_pairs_neighbours_and_the_grid_are_one_click_away(open_page, html):
-    page = open_page(html, "#view=heads&head=0,2")
+    page = open_page(html, "#view=inside&head=0,2")
     page.get_by_text("all pairs").click()
     page.wait_for_selector("[data-section=resolution]")
     page.get_by_role("button", name="Next head").click()

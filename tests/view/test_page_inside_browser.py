@@ -9,13 +9,10 @@ import re
 import numpy as np
 import pytest
 
-from sightline.models.target import Target
-from sightline.results.explanation import RemovalCurve
-from sightline.view.page.graphics import describe_points
 from tests.browsing import settle, wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.conftest import open_appearance
+from tests.view.conftest import choose, open_appearance, open_fold, open_view
 from tests.view.sample_inside import known_attention, sample_inside
 
 pytestmark = pytest.mark.browser
@@ -26,11 +23,6 @@ TEXT = "The river, the old mill. Hello world!"  # every word is one token
 @pytest.fixture
 def encoded():
     return encoding(TEXT)
-
-
-def choose(page, control: str, text: str) -> None:
-    page.locator(f"[data-control={control}]").get_by_text(text, exact=True).click()
-    settle(page)
 
 
 def partners(page, direction: str) -> list[tuple[int, float]]:
@@ -66,12 +58,15 @@ def test_a_clicked_token_shows_what_it_attends_to_and_what_attends_to_it(open_pa
     assert close(partners(page, "attended"), expected(mean[token], 3))
     assert close(partners(page, "attending"), expected(mean[:, token], 3))
 
-    open_appearance(page)
+    open_view(page, "Inside the model")
     page.get_by_role("button", name="Layer 1", exact=True).click()
+    open_view(page, "Text")
     wait_until(page, "document.querySelector('.relations').textContent.includes('layer 1')")
     assert close(partners(page, "attended"), expected(weights[1].mean(axis=0)[token], 3))
 
+    open_view(page, "Inside the model")
     page.get_by_role("button", name="Head 2", exact=True).click()
+    open_view(page, "Text")
     wait_until(page, "document.querySelector('.relations').textContent.includes('head 2')")
     assert close(partners(page, "attended"), expected(weights[1, 2, token], 3))
 
@@ -81,6 +76,7 @@ def test_relations_are_drawn_as_lines_and_the_list_jumps(open_page, encoded):
     page.wait_for_selector(".links path.attended")
     shown = {direction: page.locator(f".links path.{direction}").count() for direction in ("attended", "attending")}
     assert 2 <= shown["attended"] <= 3
+    open_appearance(page)
     choose(page, "links", "to")
     assert page.locator(".links path.attending").count() == 0
     assert page.locator(".links path.attended").count() == shown["attended"]
@@ -102,12 +98,12 @@ def test_a_choice_that_the_file_does_not_hold_is_reported(open_page, encoded):
     )
     without = open_page(render_page([explanation(encoded)]), "#unit=3")
     assert "contains no attention" in without.locator("[data-section=relations]").inner_text()
-    assert without.get_by_role("button", name="Heads", exact=True).count() == 0
+    assert without.get_by_role("button", name="Inside the model").count() == 0
 
 
 def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encoded):
     page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
-    page.get_by_role("button", name="Heads", exact=True).click()
+    open_view(page, "Inside the model")
     assert page.locator(".thumbnail").count() == 6
     assert (
         page.locator(".thumbnail").nth(5).get_attribute("aria-label")
@@ -146,7 +142,7 @@ def test_an_opened_head_says_how_fine_its_map_is(open_page):
         (n, "Each pixel is one pair of tokens."),
     ):
         page = open_page(
-            render_page([explanation(long)], inside=sample_inside(long, image=image)), "#view=heads&head=1,2"
+            render_page([explanation(long)], inside=sample_inside(long, image=image)), "#view=inside&head=1,2"
         )
         page.wait_for_selector("[data-section=resolution]")
         assert page.locator("[data-section=resolution]").inner_text().startswith(sentence)
@@ -158,24 +154,23 @@ def test_an_opened_head_says_how_fine_its_map_is(open_page):
     assert float(named.split(" with ")[1]) == pytest.approx(weights[row, column], abs=weights.max() / 200)
 
 
-def test_layers_are_a_heat_map_that_leads_into_the_text(open_page, encoded):
+def test_layers_are_a_table_of_shares_and_one_of_them_colours_the_text(open_page, encoded):
     layers = np.zeros((3, len(encoded)))
-    layers[2, 5] = 5.0
-    page = open_page(render_page([explanation(encoded, layers=layers), explanation(encoded, method="rollout")]))
-    page.get_by_role("button", name="Layers", exact=True).click()
-    canvas = page.locator(".heat canvas")
-    box = canvas.bounding_box()
-    place = {"x": box["width"] * 5.5 / len(encoded), "y": 2 * 26 + 10}
-    canvas.hover(position=place)
-    assert page.locator(".named").inner_text().startswith("Layer 2: “old” score +5")
-    canvas.click(position=place)
-    assert page.locator(".card h2").inner_text() == "old"
-    open_appearance(page)
+    layers[2, 5] = 3.0
+    layers[0, 1] = 1.0
+    exp = explanation(encoded, layers.sum(axis=0), layers=layers, layer_kind="additive")
+    page = open_page(render_page([exp, explanation(encoded, method="rollout")]), "#view=inside")
+    assert [row.split()[-2:] for row in page.locator(".shares tr").all_inner_texts()] == [
+        ["25", "%"],
+        ["0", "%"],
+        ["75", "%"],
+    ]
     page.get_by_role("button", name="Layer 2", exact=True).click()
+    open_view(page, "Text")
     assert page.locator(".text [class^=for]").all_inner_texts() == ["old"]
-    page.get_by_role("button", name="Layers", exact=True).click()
     choose(page, "method", "Attention rollout")
-    assert "Attention rollout has no scores per layer" in page.locator("main").inner_text()
+    open_view(page, "Inside the model")
+    assert "Attention rollout has no scores by layer" in page.locator(".inside").inner_text()
 
 
 def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
@@ -184,7 +179,8 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
             [explanation(encoded), explanation(encoded, method="rollout", signed=False)], inside=sample_inside(encoded)
         )
     )
-    page.locator("[data-control=compare]").select_option("attention")
+    open_appearance(page)
+    choose(page, "compare", "Attention")
     assert page.locator("article h2").all_inner_texts() == ["AttCAT", "Attention"]
     assert page.locator(".text").count() == 2
     assert page.locator("article").nth(1).locator("[class^=plain]").count() > 0
@@ -196,6 +192,7 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
         counts = [page.locator("article").nth(i).locator(".unit").count() for i in range(2)]
         assert counts[0] == counts[1] > 0
         assert tag is None or page.locator("article").nth(1).locator(".unit").nth(2).inner_text().lower() == tag.lower()
+    page.keyboard.press("Escape")
     page.locator("article").nth(1).locator(".unit").nth(3).click()
     assert (
         page.locator("article .chosen").all_inner_texts()
@@ -204,7 +201,7 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
     page.keyboard.press("Escape")
     wait_until(page, "document.querySelector('.agreement').textContent.includes('ρ = ')")
     choose(page, "method", "Attention")
-    page.get_by_label("list them too").check()
+    open_fold(page, "shares").get_by_label("list them too").check()
     received = known_attention(encoded).received.mean(axis=(0, 1))[1:-1]
     first = page.locator("[data-side=plain] bdi").first.inner_text().lower()
     names = [token.lower() for token in encoded.tokens[1:-1]]
@@ -217,13 +214,13 @@ def test_tables_sort_filter_and_download(open_page, encoded):
     page = open_page(
         render_page([explanation(encoded, scores), explanation(encoded, np.abs(scores), method="rollout")])
     )
-    page.get_by_role("button", name="Words", exact=True).click()
-    page.get_by_label("list them too").check()
+    open_view(page, "Compare methods")
+    page.locator(".compare").get_by_label("list them too").check()
     choose(page, "by", "by position")
     rows = page.locator(".sortable tbody tr")
     assert rows.count() == len(encoded) - 2
     assert rows.first.locator("td").first.inner_text() == "!"
-    page.get_by_role("button", name="AttCAT").click()
+    page.locator(".sortable").get_by_role("button", name="AttCAT").click()
     assert rows.first.locator("td").first.inner_text() == "The"
     assert page.locator("th[aria-sort=ascending]").inner_text().startswith("AttCAT")
     page.locator("[data-control=filter]").fill("ol")
@@ -247,26 +244,3 @@ def test_tables_sort_filter_and_download(open_page, encoded):
     choose(page, "by", "by word")
     rows.first.locator("button").click()
     assert page.locator(".card").is_visible()
-
-
-def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
-    random = [[0.9, 0.8, 0.5], [0.9, 0.6, 0.7]]
-    checked = explanation(
-        encoded,
-        target=Target(1, "<b>PL</b>"),
-        method="<i>mine</i>",
-        removal=RemovalCurve([0, 0.2, 0.5], [0.9, 0.4, 0.1], random),
-        checks={"faithfulness": 0.65, "random_mean": 0.25, "random_beaten": 2, "random_orderings": 2},
-    )
-    page = open_page(render_page([checked]), "#view=curves")
-    name = "Probability of “<b>PL</b>” without the highest-ranked words"
-    assert page.locator("figcaption").inner_text() == name
-    plot = page.locator(".curves svg[role=img]")
-    assert plot.locator(".band").count() == 1
-    assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orders"
-    assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> – ")
-    assert page.locator(".curves .footnote").inner_text() == describe_points(checked.removal)
-    legend = page.locator(".curves .lines li").all_inner_texts()
-    assert legend == ["<i>mine</i>", "2 random orders (mean; band: minimum to maximum)"]
-    page.get_by_text("Data", exact=True).click()
-    assert page.locator(".curves tbody tr").count() == 6

@@ -10,9 +10,7 @@ import pytest
 
 from sightline.methods import list_methods
 from sightline.models.target import Prediction, Target
-from sightline.results.explanation import Explanation, RemovalCurve
 from sightline.text import LEVELS
-from sightline.view.page.graphics import describe_points
 from sightline.view.page.payload import (
     PUNCTUATION,
     SPECIAL,
@@ -21,8 +19,7 @@ from sightline.view.page.payload import (
 )
 from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline
-from sightline.view.words.sentences import describe_verdict
-from tests.sample_explanations import encoding, explanation
+from tests.sample_explanations import check_of, encoding, explanation
 from tests.sample_pages import build
 from tests.view.sample_inside import known_attention, sample_inside
 
@@ -143,105 +140,14 @@ def test_a_token_with_fewer_partners_than_k_has_empty_places():
     assert partners.max() < len(encoded)
 
 
-def checked(method: str, curve: list[float], random: list[list[float]], **facts) -> Explanation:
-    """An explanation that was checked against random orderings at two shares of the words."""
-    falls = [0.9 - np.mean(values[1:]) for values in (curve, *random)]
-    beaten = sum(fall < falls[0] for fall in falls[1:])
-    return explanation(
-        method=method,
-        removal=RemovalCurve([0, 0.2, 0.5], curve, random),
-        checks={
-            "faithfulness": float(falls[0]),
-            "random_mean": float(np.mean(falls[1:])),
-            "random_beaten": beaten,
-            "random_orderings": len(random),
-        },
-        **facts,
-    )
-
-
-def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_and_the_random_band():
-    random = [[0.9, 0.8, 0.7], [0.9, 0.6, 0.8]]
-    shown = [
-        checked("attcat", [0.9, 0.3, 0.1], random),
-        checked("rollout", [0.9, 0.7, 0.7], random),
-        explanation(method="gradient"),
-        checked("attcat", [0.4, 0.3, 0.2], [[0.4, 0.4, 0.4]], target=Target(0, "AI")),
-    ]
-    first, second = build(shown).json["curves"]
-    assert first["name"] == "Probability of “PL” without the highest-ranked words"
-    assert [line["name"] for line in first["series"]] == ["AttCAT", "Attention rollout", "2 random orders"]
-    words = len(shown[0].words())
-    assert [line["x"] for line in first["series"]] == [[0, round(0.2 * words), round(0.5 * words)]] * 3
-    assert [line["y"] for line in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
-    band = first["series"][2]
-    np.testing.assert_allclose(band["y"], [0.9, 0.7, 0.75])
-    assert (band["low"], band["high"]) == ([0.9, 0.6, 0.7], [0.9, 0.8, 0.8])
-    assert [note.split(" – ")[0] for note in first["notes"]] == ["AttCAT", "Attention rollout"]
-    assert "“AI”" in second["name"]
-    assert [line["name"] for line in second["series"]] == ["AttCAT", "1 random order"]
-
-
-def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
-    counts = np.array([0, 1, 5, 20])
-    removal = RemovalCurve(counts / 100, np.zeros(4), np.zeros((9, 4)), counts)
-    assert describe_points(removal) == (
-        "Besides the whole document, every line has 3 points, measured without 1, 5, 20 of the words. Each point takes "
-        "10 model calls; with --check-calls 52 (in Python check_budget=52) there are 5 points."
-    )
-
-
-def test_the_headline_names_prediction_phrases_and_trust():
-    encoded = encoding("The old hello runs. The old hello is old, the river runs.")
-    scores = np.zeros(len(encoded))
-    tokens = [token.lower() for token in encoded.tokens]
-    for token, score in (("hello", 2.0), ("river", 1.5), ("old", 1.0), ("the", 9.0)):
-        scores[[i for i, text in enumerate(tokens) if text == token]] = score
-    exp = explanation(encoded, scores)
-    assert headline(exp) == (
-        "The model says “PL” (73 %), according to AttCAT in part because of “old hello” and “river” "
-        "(24 % of the total); the explanation was not checked."
-    )
-    (shown,) = build([exp]).json["explanations"]
-    assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
-    assert [tokens[part["token"]] for part in shown["headline"] if "token" in part] == ["old", "river"]
-    against = explanation(encoded, -scores)
-    assert "; no word supports it; " in headline(against)
-    other = explanation(encoded, scores, target=Target(0, "AI"))
-    assert "“PL” (73 %); what speaks most for “AI” is “old hello”" in headline(other)
-
-
-def test_the_headline_calls_a_small_part_of_the_total_no_main_reason():
-    encoded = encoding("river " + "mill " * 40)
-    scores = np.array([3.0 if token == "river" else -1.0 for token in encoded.tokens])
-    assert headline(explanation(encoded, scores)) == (
-        "The model says “PL” (73 %), according to AttCAT in part because of “river” (only 7.0 % of the total); "
-        "“mill” speaks more strongly against it; the explanation was not checked."
-    )
-
-
-def test_the_headline_says_when_an_empty_text_gets_the_same_prediction():
-    measured = {"faithfulness": 0.6, "random_mean": 0.0, "random_beaten": 20, "random_orderings": 20, "stake": 0.2}
-    telling = {"removed_words": 1, "removed_share": 0.1, "probability": 0.73, "probability_without": 0.1}
-    checks = {**measured, **telling, "probability_without_random": 0.73}
-    same, other = (headline(explanation(checks={**checks, "probability_empty": empty})) for empty in (0.72, 0.2))
-    assert same.endswith("; it says “PL” about an empty text as well; the explanation holds up.")
-    assert "empty text" not in other
-    relabelled = explanation(checks={**checks, "probability_empty": 0.72, "empty_says_same": False})
-    assert "empty text" not in headline(relabelled)
-    assert "empty text" not in " ".join(describe_verdict(relabelled.verdict).sentences)
-
-
-def test_the_headline_names_what_speaks_against_the_class_more_strongly_than_its_reasons():
-    encoded = encoding("The old river runs.")
-    by_word = {"the": -6.0, "old": 0.6, "river": 0.5, ".": 2.9}
-    scores = np.array([by_word.get(token.lower(), 0.0) for token in encoded.tokens])
-    said = headline(explanation(encoded, scores))
-    assert "in part because of “old river” (11 % of the total); “The” speaks more strongly against it; " in said
-    mainly = headline(explanation(encoded, np.where(scores < -5, -1.0, np.minimum(scores, 0.6))))
-    assert "mainly because of “old river”; the explanation" in mainly
-    outweighed = np.array([{"old": 1.1, ".": -1.0, "the": -1.0}.get(token.lower(), 0.0) for token in encoded.tokens])
-    assert "mainly because of “old” (35 % of the total); the explanation" in headline(explanation(encoded, outweighed))
+def test_checked_explanations_bring_what_was_measured_and_the_words_that_were_tested():
+    exp = explanation()
+    exp = replace(exp, check=check_of(exp, 0, random=((1.5,), (0.0,))))
+    first, second = build([exp, explanation(method="gradient")]).json["explanations"]
+    assert first["check"]["random"] == [[1.5], [0.0]]
+    assert first["check"]["path"] == [[2, {"value": 0.4, "label": "PL", "label_probability": 0.6, "probability": 0.6}]]
+    assert [word["text"] for word in first["verdict"]["named"]] == [exp.words()[0].text]
+    assert (second["check"], second["target"]["is_class"]) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -274,67 +180,15 @@ def test_the_headline_names_no_rival_that_is_far_away(probabilities, clause):
     assert said.startswith(f"The model says “A” {clause}")
 
 
-def test_the_headline_calls_unsigned_scores_no_reasons():
-    encoded = encoding("The old river runs.")
-    unsigned = headline(explanation(encoded, np.arange(1.0, len(encoded) + 1), signed=False))
-    assert "because" not in unsigned
-    assert "; the most weight, for or against, is on “" in unsigned
-    other = explanation(encoded, np.arange(1.0, len(encoded) + 1), signed=False, target=Target(0, "AI"))
-    assert "; the most weight for or against “AI” is on “" in headline(other)
-
-
-def test_the_headline_does_not_contradict_itself():
-    encoded = encoding("The old river runs.")
-    tokens = [token.lower() for token in encoded.tokens]
-    fillers = np.array([1.0 if token == "the" else -0.5 for token in tokens])
-    assert "; only stop words, punctuation or artefacts support it; " in headline(explanation(encoded, fillers))
-    unmoved = {"faithfulness": 0.0, "random_mean": 0.0, "random_beaten": 15, "random_orderings": 20, "stake": 0.2}
-    telling = dict.fromkeys(("probability", "probability_without", "probability_without_random"), 0.73)
-    checks = {**unmoved, **telling, "probability_empty": 0.73, "removed_words": 1, "removed_share": 0.1}
-    undecided = explanation(encoded, np.abs(fillers), checks=checks)
-    assert headline(undecided) == "The model says “PL” (73 %); nothing in the text decides."
-    poor = headline(explanation(encoded, np.abs(fillers), checks={**unmoved, "random_beaten": 3}))
-    assert "because" not in poor
-    assert poor.startswith("The model says “PL” (73 %); do not trust the explanation, which names “")
-    endless = encoding("old " + "x" * 100_000, max_tokens=100)
-    assert len(headline(explanation(endless, np.ones(len(endless))))) < 300
-    one_output = Prediction(0, "similarity", 1.0, ("similarity",), np.array([0.814]), np.array([1.0]))
-    similar = explanation(encoded, np.abs(fillers), prediction=one_output, target=Target(0, "similarity"))
-    assert headline(similar).startswith("The model gives “similarity” the value 0.814, according to AttCAT mainly ")
-    named = replace(similar, provenance={"similar_to": "a refund"})
-    assert headline(named).startswith("The model gives the similarity to “a refund” the value 0.814, according to ")
-
-
-@pytest.mark.parametrize("word", ["the", "river"])
-def test_headline_and_verdict_say_both_or_neither_that_an_empty_text_is_judged_alike(word):
-    encoded = encoding("The old river runs.")
-    scores = np.array([1.0 if token.lower() == word else -0.1 for token in encoded.tokens])
-    fall = {"faithfulness": 0.5, "random_mean": 0.0, "random_beaten": 20, "random_orderings": 20, "stake": 0.2}
-    telling = {"probability": 0.73, "probability_without": 0.1, "probability_without_random": 0.73}
-    for empty, same in ((0.72, True), (0.2, False)):
-        checks = {**fall, **telling, "probability_empty": empty, "removed_words": 1, "removed_share": 0.1}
-        for beaten in (20, 15):  # holds up, weakly supported
-            judged = explanation(encoded, scores, checks={**checks, "random_beaten": beaten})
-            assert ("it says “PL” about an empty text as well" in headline(judged)) == same
-            said = " ".join(describe_verdict(judged.verdict).sentences)
-            assert ("says the same about an empty text" in said) == same
-
-
-def test_the_headline_says_why_an_explanation_is_weakly_supported():
-    measured = {"faithfulness": 0.2, "random_mean": 0.1, "random_orderings": 20, "probability": 0.73, "stake": 0.05}
-    for values, end in (
-        ({"random_beaten": 20}, "of “river”; the explanation holds up."),
-        ({"random_beaten": 15}, "; the explanation is weakly supported, because chance is not ruled out."),
-        (
-            {"random_beaten": 20, "faithfulness": 0.11},
-            "; the explanation is weakly supported, because these words matter more than random "
-            "ones, but not by enough.",
-        ),
-    ):
-        encoded = encoding("the old river")
-        judged = explanation(encoded, [0.0, 0.0, 0.0, 2.0, 0.0], checks={**measured, **values})
-        assert headline(judged).endswith(end)
-        assert ("according to AttCAT mainly because" in headline(judged)) == ("weakly" in end)
+def test_the_pieces_of_the_headline_are_linked_to_the_words_that_were_tested():
+    exp = explanation()
+    exp = replace(exp, check=check_of(exp, 1, 6))
+    (shown,) = build([exp]).json["explanations"]
+    assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
+    linked = {part["token"] for part in shown["headline"] if "token" in part}
+    assert linked == {word.tokens[0] for word in exp.check.tested}
+    assert shown["check"] == exp.check.to_dict()
+    assert shown["verdict"]["matters"] == "yes"
 
 
 def test_every_built_in_method_has_a_sentence_for_any_reader():

@@ -7,7 +7,8 @@ import pytest
 
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.test_page_browser import LONG, choose, chosen
+from tests.view.conftest import choose
+from tests.view.test_page_browser import LONG, chosen
 
 pytestmark = pytest.mark.browser
 
@@ -42,15 +43,17 @@ def test_text_that_was_not_laid_out_is_reached_by_key_by_search_and_by_the_strip
     assert page.evaluate(in_view)
     assert chosen(page) in ("wind", "windmill")
     # The same place on the strip leads back to it.
-    x, y = page.evaluate(
+    share = page.evaluate(
         """() => {
-            const { scrollTop, scrollHeight, clientHeight } = document.querySelector('.scroller');
-            const { left, top, height } = document.querySelector('.strip').getBoundingClientRect();
-            return [left + 10, top + ((scrollTop + clientHeight / 2) / scrollHeight) * height];
+            const [scroller, sheet] = ['.scroller', '.sheet'].map(
+                (name) => document.querySelector(name).getBoundingClientRect());
+            return (scroller.top + scroller.height / 2 - sheet.top) / sheet.height;
         }"""
     )
     page.locator(".scroller").evaluate("box => (box.scrollTop = 0)")
     assert not page.evaluate(in_view)
+    strip = page.locator(".strip").bounding_box()
+    x, y = strip["x"] + 10, strip["y"] + share * strip["height"]
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.up()

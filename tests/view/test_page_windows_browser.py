@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sightline.api.model import load
+from sightline.api.load import load
 from tests.sample_pages import render_page
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import SizeError
+from sightline.results.report import Report
 from sightline.view import colours, plots
+from sightline.view.plots.attention_maps import thumbnails, to_unit_scale
+from sightline.view.plots.highlighted_text import laid_out, strongest_lines
 from sightline.view.plots.layers import EDGES_PER_NODE, graph_edges
-from sightline.view.plots.maps import thumbnails, to_unit_scale
 from sightline.view.plots.positions import pooled_columns
-from sightline.view.plots.text import laid_out, strongest_lines
 from tests.sample_explanations import encoding, explanation
 
 GENERATOR = np.random.default_rng(0)
@@ -262,14 +265,15 @@ def test_the_overlay_names_the_true_label_and_the_total_score():
 def test_several_methods_stand_on_one_text_each_with_its_total():
     several = {"attcat": explanation(), "rollout": explanation(scores=np.ones(len(encoding())), signed=False)}
     figure = plots.text_overlays(several, true_label="PL", title="t")
-    assert len(figure.axes) == 2
-    for axes, scored in zip(figure.axes, several.values(), strict=True):
+    *overlays, _ = figure.axes  # the last one is the scale
+    assert len(overlays) == 2
+    for axes, scored in zip(overlays, several.values(), strict=True):
         levels = [piece.level for piece in laid_out(scored, 500.0)]
         assert len(axes.patches) == sum(level != 0 for level in levels)
     said = texts(figure)
     assert f"rollout: Total score {len(encoding())}." in said
     assert any("true label “PL”. Totals include special tokens, which are not drawn." in text for text in said)
-    tops = [axes.get_position().y0 for axes in figure.axes]
+    tops = [axes.get_position().y0 for axes in overlays]
     assert tops[0] > tops[1]
 
 
@@ -280,7 +284,7 @@ def test_the_overlay_colours_words_as_the_page_does():
     scores = [piece.score for piece in pieces]
     assert [piece.level for piece in pieces] == colours.levels(scores).tolist()
     assert len(figure.axes[0].patches) == sum(piece.level != 0 for piece in pieces)
-    assert [piece.text for piece in pieces] == [text for text in texts(figure) if text != "t"]
+    assert [piece.text for piece in pieces] == [text for text in texts(figure) if text not in ("t", "for", "against")]
 
 
 def test_the_overlay_keeps_line_breaks_and_stays_within_its_width():
@@ -290,15 +294,32 @@ def test_the_overlay_keeps_line_breaks_and_stays_within_its_width():
     assert pieces[-1].line - next(p.line for p in reversed(pieces) if p.text == "mill") == 2
 
 
-@given(st.lists(st.integers(0, 8), min_size=1, max_size=60), st.integers(1, 10))
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=60), st.integers(5, 20))
 @settings(deadline=None)
-def test_the_passage_shown_is_the_strongest(levels, lines):
-    from sightline.view.plots.text import Piece
+def test_the_strongest_line_is_shown_with_the_lines_around_it_and_gaps_are_marked(levels, room):
+    from sightline.view.plots.highlighted_text import Piece
 
     pieces = [Piece(line, 0.0, 1.0, "x", level, 1.0) for line, level in enumerate(levels)]
-    first = strongest_lines(pieces, len(levels), lines)
-    windows = [sum(levels[start : start + lines]) for start in range(max(1, len(levels) - lines + 1))]
-    assert sum(levels[first : first + lines]) == max(windows)
+    rows = strongest_lines(pieces, len(levels), room)
+    lines = [row for row in rows if row is not None]
+    assert len(rows) <= max(room, len(levels) if len(levels) <= room else 0)
+    assert lines == sorted(set(lines))
+    strongest = levels.index(max(levels))
+    assert {strongest - 1, strongest, strongest + 1} & set(range(len(levels))) <= set(lines)
+    joined = list(itertools.pairwise([-1, *lines, len(levels)]))
+    assert rows.count(None) == sum(after > before + 1 for before, after in joined)
+
+
+def test_the_overlay_of_a_long_text_fits_a_page_with_a_scale_and_marked_gaps():
+    long = explanation(encoding("\n".join(f"the old mill {i} runs past the river" for i in range(300))))
+    figure = plots.report_overlay(Report.of([long, explanation(long.encoding, method="rollout")]))
+    width, height = figure.get_size_inches()
+    assert width <= 7.5
+    assert height <= 11
+    said = texts(figure)
+    assert "[…]" in said
+    assert {"for", "against"} <= set(said)
+    assert any("of 300 lines" in text.replace("\n", " ") for text in said)
 
 
 def test_a_straightened_window_has_words_and_distances_on_its_axes():
@@ -317,3 +338,11 @@ def test_references_are_ticks_across_the_bars():
     (ticks,) = [line for line in axes.lines if line.get_marker() == "|"]
     assert list(ticks.get_xdata()) == [2.0, 7.0]
     assert axes.get_xlim()[1] > 7.0
+
+
+def test_a_notebook_shows_a_figure_as_a_picture_and_no_object_prints_its_arrays():
+    from tests.view.sample_inside import sample_inside
+
+    picture = explanation().plot()._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    assert len(repr(sample_inside(encoding()))) < 100

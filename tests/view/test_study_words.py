@@ -8,55 +8,89 @@ import numpy as np
 import pytest
 
 from sightline_studies import STUDIES, StudyResult
-from sightline_studies.study import Claim, Figure, Finding, LayerMap, Measured, Outcome, Published, Verdict
+from sightline_studies.study import Figure, LayerMap, Outcome, Setting
+from sightline_studies.verdicts import Case, Claim, Finding, Measured, Verdict
 from sightline_studies.view import (
     FEW,
     LONGEST_LABEL,
     MEANINGS,
     TRIAL,
+    cases_frame,
     claims_frame,
     draw_figure,
     finding_sentence,
+    opening_sentences,
+    settings_frame,
     warnings,
 )
 
-CLAIM = Claim("a claim", "It holds.", "Confirmed if it does.")
+CLAIM = Claim("a claim", "It holds.", "some number", "Table 1")
 
 
-def finding(verdict="confirmed", documents=40, control=None, published=None):
-    return Finding(CLAIM, verdict, "Evidence.", Measured(0.3, 0.2, 0.4, documents), published, control=control)
+def finding(documents=40, control=None, published=(), aside=""):
+    measured = Measured(0.3, 0.2, 0.4, documents)
+    return Finding(CLAIM, [Case("a model", measured, published, control, set_aside=aside)], "Evidence.")
 
 
 def result(size="small", *findings):
     return StudyResult(STUDIES["flow"], Outcome([], [], findings, []), {}, size)
 
 
-def test_a_published_number_says_where_it_is_from():
-    assert "Published: 0.41 (Table 1)." in finding_sentence(finding(published=Published(0.41, "Table 1")))
-    assert "Published" not in finding_sentence(finding())
+def test_a_claim_says_what_is_compared_and_where_it_is_printed():
+    assert finding_sentence(finding()) == "Agrees. It holds. Quantity: some number (Table 1). Evidence."
 
 
-def test_the_difference_to_the_control_is_named():
-    sentence = finding_sentence(finding("undecided", control=Measured(0.45, -0.05, 0.95, 8)))
-    assert sentence.startswith("Undecided. It holds. Evidence. Measured minus control: −0.15 (−0.66 to 0.36, 8 docu")
-    assert "control" not in finding_sentence(finding())
+def test_a_case_has_what_is_printed_what_is_measured_and_the_verdict():
+    frame = cases_frame(result("small", finding(published=(0.31, 0.67), control=Measured(0.1, 0.05, 0.15, 9))))
+    row = frame.iloc[0]
+    assert row[["claim", "case", "published", "verdict", "artefact", "reason"]].tolist() == [
+        "a claim",
+        "a model",
+        "0.31 to 0.67",
+        "agrees",
+        "no",
+        "–",
+    ]
+    assert row[["measured", "measured_low", "measured_high", "control"]].tolist() == [0.3, 0.2, 0.4, 0.1]
+    assert row["could_show"] == pytest.approx(0.2 * 2.8 / 3.92)
+    assert cases_frame(result("small", finding())).loc[0, "published"] == "not printed"
+    aside = cases_frame(result("small", finding(aside="has not learnt its task"))).iloc[0]
+    assert aside[["verdict", "reason"]].tolist() == ["set aside", "has not learnt its task"]
+
+
+def test_claims_are_counted_by_case():
+    frame = claims_frame(result("small", finding(), finding(aside="has not learnt its task")))
+    assert frame["verdict"].tolist() == ["agrees", "cannot tell"]
+    assert frame["agrees"].tolist() == [1, 0]
 
 
 def test_every_verdict_is_explained():
-    assert set(MEANINGS) == set(get_args(Verdict))
+    assert set(get_args(Verdict)) < set(MEANINGS)
+
+
+def test_a_page_says_what_its_size_cannot_judge():
+    sentences = " ".join(opening_sentences(result("small", finding())))
+    assert "1 claim: 1 agrees." in sentences
+    assert STUDIES["flow"].cannot_judge["small"] in sentences
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_smaller_size_has_something_that_it_cannot_judge(name):
+    assert set(STUDIES[name].cannot_judge) == {"tiny", "small"}
+
+
+def test_settings_stand_beside_those_of_the_paper():
+    frame = settings_frame([Setting("tokens", "2,048", "the same", "768")])
+    assert frame.to_dict("records") == [
+        {"setting": "tokens", "paper": "2,048", "size_paper": "the same", "here": "768", "reason": "–"}
+    ]
 
 
 def test_few_documents_are_named():
     assert warnings(result("small", finding(documents=40))) == []
     assert warnings(result("small", finding(documents=40), finding(documents=6))) == [FEW]
     assert warnings(result("tiny", finding(documents=6))) == [TRIAL]
-    assert warnings(result("small", Finding(CLAIM, "not measured", "Nothing."))) == []
-
-
-def test_the_verdict_stands_right_after_the_claim():
-    frame = claims_frame(result("small", finding(published=Published(0.1, "Table 1"))))
-    assert list(frame.columns)[:3] == ["claim", "verdict", "published"]
-    assert frame.loc[0, "difference"] == pytest.approx(0.2)
+    assert warnings(result("small", Finding(CLAIM))) == []
 
 
 def test_words_of_thousands_of_characters_are_shortened_in_figures():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification
 
-from sightline.api.model import load
+from sightline.api.load import load
 from sightline.view.words.headline import headline
 from sightline.view.words.phrases import describe_target, predicted_value
 from tests.sample_pages import render_page
@@ -29,7 +29,7 @@ def entities():
     module = tiny_module(
         auto=AutoModelForTokenClassification, dtype=torch.float32, vocab_size=len(wordpiece()), id2label=labels
     )
-    return load(module, tokenizer=wordpiece()).explain(TEXT, "attcat", target="entities")
+    return load(module, tokenizer=wordpiece()).explain(TEXT, "attcat", target="entities").by_target()
 
 
 def test_the_target_of_an_entity_names_its_word(entities):
@@ -55,7 +55,7 @@ def test_the_page_calls_entities_by_their_words(entities):
 def test_a_model_of_one_output_gives_a_number_and_not_a_hundred_percent():
     module = tiny_module(dtype=torch.float32, vocab_size=len(wordpiece()), num_labels=1, problem_type="regression")
     explanation = load(module, tokenizer=wordpiece()).explain(TEXT, "attcat")
-    expected = f"{explanation.prediction.logits[0]:.3g}"
+    expected = f"{explanation.prediction.logits[0]:.3g}".replace("-", "−")
     assert predicted_value(explanation) == expected
     assert payload_of(render_page([explanation]))["explanations"][0]["prediction"]["value"] == expected
 

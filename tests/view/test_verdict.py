@@ -1,311 +1,278 @@
-"""How far to trust an explanation: one judgement by named thresholds, the same sentences wherever it is shown."""
+"""What a reader is told about a check: the headline and the verdict, every sentence of which is in one snapshot.
+
+To change a sentence, change its source and run `SIGHTLINE_WRITE_SNAPSHOTS=1 pytest tests/view/test_verdict.py`.
+"""
 
 from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sightline.cli.output import render
-from sightline.results.explanation import Explanation, RemovalCurve
-from sightline.results.report import Report
-from sightline.results.verdict import (
-    LARGEST_CHANCE,
-    LARGEST_SPECIAL_SHARE,
-    SMALLEST_EFFECT,
-    SMALLEST_STAKE,
-    find_stake,
-    judge,
-)
-from sightline.view.words.lists import common_count, describe_verdicts
-from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
-from tests.sample_explanations import explanation
+from sightline.models.target import Prediction, Target
+from sightline.results.artefacts import Artefact, Exchange
+from sightline.results.check import Reading
+from sightline.results.explanation import fingerprint_scores
+from sightline.view.page.notebook import render_fragment
+from sightline.view.words.headline import LONGEST, headline
+from sightline.view.words.phrases import list_parts
+from sightline.view.words.verdict import MARKS, describe_verdict
+from tests.sample_explanations import check_of, encoding, explanation, smallest_set_of, words_of
 from tests.sample_pages import build
 
-
-def checks(
-    fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int = 20, stake: float = 0.4, **others
-) -> dict:
-    numbers = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": orders}
-    telling = {
-        "removed_words": 25,
-        "removed_share": 0.01,
-        "probability": 0.85,
-        "probability_without": 0.37,
-        "probability_without_random": 0.8512,
-        "probability_empty": 0.2,
-    }
-    percentile = 100.0 * beaten / orders
-    return {**numbers, "stake": stake, **telling, "faithfulness_percentile": percentile, "check_calls": 64, **others}
+SNAPSHOT = Path(__file__).parent / "verdict_sentences.txt"
+TEXT = "A dazzling, funny film that thrives on cheerful terrific jokes, but bores. It is long, frivolous, and old"
+SCORES = {"dazzling": 5, "thrives": 4, "terrific": 3, "cheerful": 2, "funny": 1.5, "jokes": 1, "frivolous": -9}
+OTHER = Reading(-0.7, "AI", 0.66, 0.34)
+SAME = Reading(4.1, "PL", 0.98, 0.98)
 
 
-EDGE = 0.4 * SMALLEST_EFFECT
+def sample(**facts):
+    encoded = encoding(TEXT)
+    scores = np.zeros(len(encoded))
+    places = {word.text: number for number, word in enumerate(encoded.words)}
+    for text, score in SCORES.items():
+        scores[encoded.word_ids == places[text]] = score / (encoded.word_ids == places[text]).sum()
+    return explanation(encoded, scores, **facts)
 
 
-@pytest.mark.parametrize(
-    ("fall", "chance", "beaten", "level"),
-    [
-        (0.84, -0.003, 20, "holds"),
-        (0.5, 0.1, 19, "holds"),
-        (0.5, 0.1, 18, "weak"),
-        (0.5, 0.1, 11, "weak"),
-        (0.5, 0.1, 10, "poor"),
-        (-0.1, 0.1, 0, "poor"),
-        (EDGE + 1e-9, 0.0, 20, "holds"),
-        (EDGE - 1e-9, 0.0, 20, "weak"),
-        (0.5, 0.5 - EDGE + 0.001, 20, "weak"),  # random words take nearly as much away
-    ],
-)
-def test_an_explanation_holds_up_if_it_beats_chance_by_a_fall_that_matters(fall, chance, beaten, level):
-    assert judge(checks(fall, chance, beaten)).level == level
+def value_of(number):
+    return Prediction(0, "score", 1.0, ("score",), np.array([number]), np.array([1.0]))
 
 
-def test_the_fall_is_measured_against_what_would_change_the_prediction():
-    """At 55 % a fall of 0.06 loses the decision; at 99.9 % it is small."""
-    narrow, wide = find_stake(0.55, 0.45), find_stake(0.999, 0.001)
-    assert (narrow, wide) == (pytest.approx(0.05), pytest.approx(0.499))
-    assert judge(checks(0.059, 0.0, stake=narrow)).level == "holds"
-    assert judge(checks(0.059, 0.0, stake=wide)).reasons[0] == "small_effect"
+def cases():
+    """Every kind of check that makes a sentence of its own."""
+    plain = sample()
+    words = [place for place, word in enumerate(plain.words()) if word.text in SCORES and word.score > 0]
+    reach = {"searched": 4}
+    flips = {"smallest_set": smallest_set_of(plain, *words[:3]), "without_tested": OTHER, **reach}
+    shaky = {"smallest_set": smallest_set_of(plain, words[0], random_changed=2, random_sets=9, bound=0.55)}
+    single = {"smallest_set": None, "empty": None}
+    both = Target(1, "PL", 0, "AI")
+    mean = Reading(1.1, "", 1.0, 1.0)
 
+    def checked(exp, *places, **facts):
+        return replace(exp, check=check_of(exp, *places, **facts))
 
-def test_the_stake_is_half_the_lead_or_half_the_probability_of_a_class_that_does_not_lead():
-    assert find_stake(0.6, 0.3) == pytest.approx(0.15)
-    assert find_stake(0.3, None) == pytest.approx(0.15)
-    assert find_stake(0.9, 0.8, multi_label=True) == pytest.approx(0.4)
-    assert find_stake(0.3, None, multi_label=True) == pytest.approx(0.15)
-    assert find_stake(0.500001, 0.499999) == SMALLEST_STAKE
-
-
-def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explanation():
-    nothing = {"probability": 0.97, "probability_without": 0.969, "probability_empty": 0.98}
-    verdict = judge(checks(0.001, 0.002, 3, stake=0.47, **nothing))
-    assert (verdict.level, verdict.reasons) == ("weak", ("nothing_decides",))
-    first, *_ = describe_verdict(verdict).sentences
-    assert first == "Nothing in the text decides: with every word removed, the probability is 98 %."
-    # The text decides if the prediction changes without it, or if the strongest words or sentences change it.
-    assert judge(checks(0.001, 0.002, 3, stake=0.47, **nothing, passages_trials=3)).level == "poor"
-    assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
-    assert judge(checks(0.6, 0.002, 20, stake=0.47, **{**nothing, "probability_without": 0.1})).level == "holds"
-    # An empty text with another label: two classes near a tie, or a third one that overtakes.
-    tie = {"probability": 0.51, "probability_without": 0.50, "probability_empty": 0.49}
-    assert judge(checks(0.001, 0.002, 3, stake=0.05, **tie)).reasons == ("nothing_decides",)
-    assert judge(checks(0.001, 0.002, 3, stake=0.05, **tie, empty_says_same=False)).level == "poor"
-
-
-def test_a_check_of_an_earlier_version_counts_as_not_made():
-    old = {"faithfulness": 0.5, "random_mean": 0.1, "random_beaten": 20, "random_orderings": 20}
-    assert judge(old).level == "unchecked"
-
-
-@pytest.mark.parametrize("orders", [1, 5, 8, 9, 10, 20, 40, 100])
-def test_a_random_order_seldom_holds_up(orders):
-    """Ranks of an order among R others are equally likely: the share that holds up is at most the chance allowed."""
-    levels = [judge(checks(beaten=beaten, orders=orders)).level for beaten in range(orders + 1)]
-    share = levels.count("holds") / (orders + 1)
-    assert share <= LARGEST_CHANCE
-    assert ("holds" in levels) == (orders >= 9)
-    assert levels.index("poor") == 0
-    # Beating more orders is never worse.
-    assert levels == sorted(levels, key=["poor", "weak", "holds"].index)
-
-
-def described(checks: dict) -> VerdictText:
-    return describe_verdict(judge(checks))
-
-
-def test_the_sentence_names_how_many_words_were_removed():
-    assert described(checks(special_share=0.081)).sentences == (
-        "Without its 25 strongest words (1.0 % of the text) the probability falls from 85 % to 37 %; without 25 random "
-        "words it stays at 85 %.",
-        "It beats 20 of 20 random orders.",
-        "Special tokens carry 8.1 % of the total of all tokens.",
+    yield "not checked", plain
+    yield "not checked, no sign", sample(signed=False)
+    yield "not checked, another class", sample(target=Target(0, "AI"))
+    yield "not checked, nothing positive", replace(plain, scores=-np.abs(plain.scores), method="attcat")
+    yield "could not be checked", sample(checks={"not_comparable": "The document has fewer than two words to compare."})
+    yield "holds, changes the label", checked(plain, *words[:3], **flips)
+    yield (
+        "holds, many words",
+        checked(plain, *words, smallest_set=smallest_set_of(plain, *words), without_tested=OTHER, **reach),
     )
-    removal = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
-    assert described(checks(**removal)).sentences[0] == (
-        "Without its strongest word (20 % of the text) the probability falls from > 99.9 % to 37 %; without a random "
-        "word it falls to 99.9 %."
-    )
-    rising = described(checks(-0.1, 0.1, 7, probability_without=0.9))
-    assert "the probability rises from 85 % to 90 %" in rising.sentences[0]
-
-
-@pytest.mark.parametrize(
-    ("measured", "sentence"),
-    [
-        (checks(0.3, 0.1, 15), "It beats 15 of 20 random orders, too few to rule out chance."),
-        (checks(0.02, 0.0, 20), "It beats 20 of 20 random orders, but not by enough."),
-        (checks(-0.1, 0.1, 7), "It beats 7 of 20 random orders, no more than chance would."),
-    ],
-)
-def test_the_reason_is_told_in_a_sentence(measured, sentence):
-    assert described(measured).sentences[1] == sentence
-
-
-def test_a_verdict_says_first_what_it_means_for_a_reader():
-    nothing = {"probability": 0.97, "probability_without": 0.969, "probability_empty": 0.98, "stake": 0.47}
-    for numbers, meaning in (
-        (checks(), "The model relies on these words; its answer may still be wrong."),
-        (checks(0.3, 0.1, 15), "Read this as “not shown”: explanations that are known to be wrong often get this "),
-        (
-            checks(0.02, 0.0, 20),
-            "These words matter to the model more than random words, but not by enough to hold up.",
+    yield (
+        "holds, one word",
+        checked(
+            plain,
+            words[0],
+            smallest_set=smallest_set_of(plain, words[0], random_words=1),
+            without_tested=OTHER,
+            **reach,
         ),
-        (checks(-0.1, 0.1, 7), "These words matter to the model no more than words chosen at random."),
-        (checks(0.001, 0.002, 3, **nothing), "Nothing in the text decides: with every word removed, "),
-        (checks(untrained=True), "Some weights of this model are random"),
-        ({}, "It was not compared with random words."),
+    )
+    yield (
+        "holds, random words do it, too",
+        checked(plain, words[0], **{**flips, **shaky, "smallest_set": shaky["smallest_set"]}),
+    )
+    yield (
+        "holds, no control",
+        checked(
+            plain,
+            words[0],
+            smallest_set=smallest_set_of(plain, words[0], random_sets=0, bound=1.0),
+            without_tested=OTHER,
+        ),
+    )
+    yield "holds, label stays", checked(plain, *words[:3], **reach)
+    yield "holds, label stays for an empty text", checked(plain, *words[:3], **reach, empty=SAME)
+    yield "holds, an opponent", checked(plain, *words[:3], opposing=words_of(plain, -4)[0], **flips)
+    yield (
+        "holds, short text",
+        checked(
+            plain,
+            *words[:2],
+            counts=(1, 2, 3),
+            without=(SAME, SAME, OTHER),
+            random=((2.1, 2.0, 1.9),) * 39,
+            random_sets=39,
+            p_value=0.025,
+        ),
+    )
+    yield "holds, spread", checked(plain, **reach)
+    yield "holds, limit reached", checked(plain, limit_reached=True)
+    yield "holds, spread, another class", checked(sample(target=Target(0, "AI")), **reach)
+    yield "holds, other words than the smallest set", checked(plain, *words[:2], **{**flips, **shaky})
+    artefacts = tuple(Artefact(word.tokens, "position", 1.0, 0.0) for word in words_of(plain, *words[1:3]))
+    exchanged = replace(plain, exchange=Exchange(3, 1, artefacts, fingerprint_scores(plain.scores)))
+    yield "holds, artefacts", checked(exchanged, *words[:3], **flips, named=words_of(plain, words[0]))
+    yield "holds, only artefacts", checked(plain, *words[:3], **flips, named=())
+    yield "not shown, stopped", checked(plain, matters="not_shown", random=((2.1,), (0.2,)), p_value=0.5, **reach)
+    yield "not shown, by a little", checked(plain, matters="not_shown", p_value=0.06, **reach)
+    yield (
+        "not shown, too few words",
+        checked(
+            plain, matters="not_shown", counts=(1, 2), without=(SAME, OTHER), random=((2.1, 2.0),) * 5, random_sets=5
+        ),
+    )
+    yield "not shown, nothing to compare", checked(plain, matters="not_shown", random=(), random_sets=0, p_value=1.0)
+    yield "not shown, changes the label", checked(plain, *words[:3], matters="not_shown", p_value=0.06, **flips)
+    yield (
+        "not shown, random words change it",
+        checked(plain, matters="not_shown", random=((2.1,), (0.2,)), **shaky, **reach),
+    )
+    yield (
+        "not shown, nothing decides",
+        checked(plain, matters="not_shown", random=((2.1,), (0.2,)), empty=SAME, searched=1),
+    )
+    yield "the other way", checked(plain, matters="opposite", without=(SAME,))
+    yield "too small", checked(plain, matters="too_small", without=(Reading(2.195, "PL", 0.9, 0.9),))
+    yield "another class", checked(sample(target=Target(0, "AI")), *words[:3])
+    yield "a contrast", checked(sample(target=both), *words[:3])
+    yield (
+        "a value",
+        checked(sample(prediction=value_of(2.2), target=Target(0, "score")), *words[:3], without_tested=mean, **single),
+    )
+    yield (
+        "a value, threshold",
+        checked(
+            sample(prediction=value_of(2.2), target=Target(0, "score")),
+            *words[:3],
+            smallest_set=smallest_set_of(plain, *words[:3], label="below 2", probability=1.0),
+            without_tested=mean,
+            empty=Reading(0.1, "below 2", 1.0, 1.0),
+        ),
+    )
+    several = Prediction(1, "PL", 0.9, ("AI", "PL"), np.array([2.0, 2.2]), np.array([0.88, 0.9]))
+    denied = smallest_set_of(plain, *words[:3], label="not PL")
+    yield "one of several labels", checked(sample(prediction=several), *words[:3], **flips | {"smallest_set": denied})
+    yield (
+        "not shown, one other set",
+        checked(plain, matters="not_shown", words=4, random=((2.1,),), random_sets=1, p_value=0.5),
+    )
+    yield "random weights", checked(sample(checks={"untrained": True}), *words[:3], **flips)
+    yield "special tokens dominate", checked(sample(checks={"special_share": 0.7}), *words[:3], **flips)
+    yield "special tokens", checked(sample(checks={"special_share": 0.2}), *words[:3], **flips)
+
+
+CASES = dict(cases())
+
+
+def told(exp):
+    text = describe_verdict(exp)
+    lines = [f"  {headline(exp)}", f"  [{' '.join(MARKS[text.level])}] {text.meaning}".rstrip()]
+    lines += [f"    {sentence}" for sentence in text.sentences]
+    return "\n".join([*lines, *([f"    ! {text.warning}"] if text.warning else [])])
+
+
+def test_the_words_a_summary_lists_add_up_to_their_number():
+    encoded = encoding("Boring film, boring jokes, dull boring plot")
+    words = explanation(encoded, np.linspace(1.0, 2.0, len(encoded))).words()
+    content = [word for word in words if word.text.isalpha()]
+    listed = "".join(part.text for part in list_parts(explanation(encoded, np.ones(len(encoded))), content, 2))
+    assert listed.startswith("“Boring” (×3), “")
+    assert listed.endswith(f"{len(content) - 4} more words")
+
+
+def test_every_sentence_of_a_verdict_is_as_it_was_read_aloud():
+    written = "\n\n".join(f"{name}\n{told(exp)}" for name, exp in CASES.items()) + "\n"
+    if os.environ.get("SIGHTLINE_WRITE_SNAPSHOTS"):
+        SNAPSHOT.write_text(written, encoding="utf-8")
+    assert written == SNAPSHOT.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_headline_is_short_and_names_only_tested_words(name):
+    exp = CASES[name]
+    said = headline(exp)
+    assert len(said.split()) <= LONGEST
+    if exp.check is None:
+        assert said.endswith((" was not checked.", " could not be checked."))
+        return
+    named = {word.text for word in exp.verdict.named}
+    allowed = {exp.check.opposing.text} if exp.check.opposing is not None else set()
+    quoted = set(said.replace("”", "“").split("“")[1::2]) - {"PL", "AI", "score", "AI:PL", "PL:AI"}
+    assert quoted <= named | allowed
+
+
+def test_a_headline_is_short_whatever_the_labels_are():
+    label, other = (
+        "a label of no fewer than eleven words that nobody reads",
+        "one more label that is as long as that is",
+    )
+    close = Prediction(0, label, 0.51, (label, other), np.array([0.1, 0.0]), np.array([0.51, 0.49]))
+    for name, exp in CASES.items():
+        if len(exp.prediction.labels) > 1:
+            check = exp.check
+            if check is not None and check.smallest_set is not None:
+                check = replace(check, smallest_set=replace(check.smallest_set, label=other))
+            named = Target(1, other) if exp.target.label == "AI" else Target(0, label)
+            said = headline(replace(exp, prediction=close, target=named, check=check))
+            assert len(said.split()) <= LONGEST, name
+            assert said.startswith("The model says “a label")
+
+
+def test_different_amounts_do_not_read_the_same():
+    exp = sample()
+    for before, after in ((0.24, 0.241), (5.52, 5.5), (9.0, 8.9), (-7.0, -7.05)):
+        whole, less = Reading(before, "PL", 0.9, 0.9), Reading(after, "PL", 0.9, 0.9)
+        told_of = replace(exp, check=check_of(exp, whole=whole, without=(less,), random=((before - 1e-3,),) * 14))
+        sentence = describe_verdict(told_of).sentences[0]
+        numbers = [words.split(" %")[0] for words in sentence.replace("be ", "instead of ").split("instead of ")[1:]]
+        assert numbers[0] != numbers[1].strip()
+        said = headline(told_of)
+        assert "instead of" in said
+        assert len({part.split(" %")[0] for part in said.split("would be ")[1].split(" instead of ")}) == 2
+
+
+def test_an_artefact_is_counted_but_not_named():
+    exp = CASES["holds, artefacts"]
+    assert f"“{exp.verdict.named[0].text}” and 2 more words" in headline(exp)
+    assert "Without these 3 words" in headline(exp)
+
+
+@pytest.mark.parametrize(
+    ("facts", "matters", "level", "first"),
+    [
+        ({}, "yes", "holds", "matters"),
+        ({}, "not_shown", "weak", "not_shown"),
+        ({}, "too_small", "weak", "too_small"),
+        ({}, "opposite", "poor", "opposite"),
+        ({"checks": {"untrained": True}}, "yes", "poor", "untrained_model"),
+    ],
+)
+def test_the_level_sums_the_test_up(facts, matters, level, first):
+    exp = sample(**facts)
+    exp = replace(exp, check=check_of(exp, matters=matters))
+    assert (exp.verdict.level, exp.verdict.reasons[0]) == (level, first)
+    assert exp.verdict is exp.verdict  # judged once
+    assert sample(**facts).verdict.level == ("poor" if facts else "unchecked")
+
+
+def test_reasons_tell_where_nothing_decides():
+    exp = sample()
+    for facts, reason in (
+        ({"empty": SAME, "searched": 4, "matters": "not_shown"}, "nothing_decides"),
+        ({"empty": SAME, "searched": 4, "matters": "not_shown", "label_changed": True}, "same_without_text"),
+        ({"empty": SAME, "searched": 4}, "same_without_text"),
+        ({"empty": SAME}, "same_without_text"),
+        ({"empty": SAME, "searched": 4, "smallest_set": smallest_set_of(exp, 0)}, "same_without_text"),
     ):
-        assert described(numbers).all_sentences[0].startswith(meaning)
+        assert reason in replace(exp, check=check_of(exp, **facts)).verdict.reasons
+    assert len(replace(exp, check=check_of(exp, 0, searched=4)).verdict.reasons) == 1
+    assert "evidence_spread" in replace(exp, check=check_of(exp)).verdict.reasons
 
 
-def test_a_small_effect_is_compared_with_what_would_hold_up():
-    numbers = checks(0.02, 0.0, 20)
-    needed = f"{100 * SMALLEST_EFFECT * numbers['stake']:.0f} percentage points"
-    assert described(numbers).sentences[2] == (
-        "Averaged over all numbers of removed words, the probability falls by 2.0 percentage points more than with "
-        f"random words; to hold up, the difference would have to be {needed}."
-    )
-
-
-@pytest.mark.parametrize(("beaten", "level"), [(20, "holds"), (15, "weak"), (3, "poor")])
-def test_the_verdict_tells_if_an_empty_text_is_judged_alike(beaten, level):
-    assert "an empty text" not in " ".join(described(checks(beaten=beaten, probability_empty=0.1)).sentences)
-    said = described(checks(beaten=beaten, probability_empty=0.99))
-    assert said.level == level
-    assert said.sentences[2].startswith("With every word removed, the probability is 99 %: the model says the same")
-
-
-COUNTS = [0, 10, 50, 100]
-
-
-def measured(method: str, own: int, *without: float) -> Explanation:
-    """Return an explanation whose probability is 0.9 and falls to `without` at 10, 50 and 100 removed words.
-
-    `own` is the count that tells most about it; random words change nothing.
-    """
-    at = COUNTS.index(own) - 1
-    telling = {"removed_words": own, "removed_share": own / 1000, "probability_without_random": 0.9}
-    numbers = checks(**telling, probability=0.9, probability_without=without[at])
-    curve = RemovalCurve(np.array(COUNTS) / 1000, [0.9, *without], [[0.9] * 4] * 20, COUNTS)
-    return explanation(method=method, checks=numbers, removal=curve)
-
-
-def test_sentences_of_several_explanations_name_the_same_number_of_words():
-    shown = [measured("attcat", 50, 0.8, 0.3, 0.28), measured("alti", 100, 0.85, 0.4, 0.35)]
-    alone = [describe_verdict(each.verdict).sentences[0] for each in shown]
-    assert ["its 50 " in alone[0], "its 100 " in alone[1]] == [True, True]
-    texts = describe_verdicts(shown)
-    assert [text.sentences[:2] for text in texts] == [
-        (
-            "Without its 50 strongest words (5.0 % of the text) the probability falls from 90 % to 30 %; without 50 "
-            "random words it stays at 90 %.",
-            "It beats 20 of 20 random orders.",
-        ),
-        (
-            "Without its 50 strongest words (5.0 % of the text) the probability falls from 90 % to 40 %; without 50 "
-            "random words it stays at 90 %.",
-            "It beats 20 of 20 random orders.",
-        ),
-    ]
-    # The page, its curves, the terminal and a pipe say the same.
-    shown_on_page = build(shown).json
-    assert [one["verdict"]["sentences"] for one in shown_on_page["explanations"]] == [
-        list(text.sentences) for text in texts
-    ]
-    assert [note.split(". ", 1)[1] for note in shown_on_page["curves"][0]["notes"]] == [
-        text.sentences[0] for text in texts
-    ]
-    piped = render(Report.of(shown), "text", top=1)
-    assert piped.count("Without its 50 strongest words") == 2
-
-
-def test_a_sentence_that_loses_by_the_common_number_adds_its_own():
-    early, late = measured("attcat", 10, 0.2, 0.15, 0.15), measured("alti", 100, 0.9, 0.85, 0.3)
-    common = common_count([early.removal, late.removal])
-    assert common == 100
-    first, second = describe_verdicts([early, late])
-    assert "its 100 strongest words" in first.sentences[0]
-    assert "larger" not in " ".join(first.sentences)  # 0.75 below random words instead of 0.7
-    assert "its 100 strongest words" in second.sentences[0]
-    numbers = {**early.verdict.numbers}
-    compared = {**numbers, "removed_words": 100, "probability_without": 0.6}
-    assert describe_verdict(early.verdict, compared).sentences[1] == (
-        "Without 10 words the difference is larger: 20 %, and 90 % for random words."
-    )
-
-
-def test_a_difference_that_percentages_do_not_show_is_not_named():
-    verdict = measured("attcat", 10, 0.891, 0.9, 0.9).verdict
-    compared = {**verdict.numbers, "removed_words": 100, "probability_without": 0.9}
-    assert "larger" not in " ".join(describe_verdict(verdict, compared).sentences)
-
-
-def test_a_single_explanation_names_its_own_number_of_words():
-    alone = measured("attcat", 100, 0.8, 0.5, 0.3)
-    (text,) = describe_verdicts([alone])
-    assert text == describe_verdict(alone.verdict)
-    assert common_count([alone.removal, None]) is None
-    # Orders that are never better than random words have no count that tells.
-    useless = measured("random", 10, 0.9, 0.95, 0.95)
-    assert common_count([useless.removal, useless.removal]) is None
-    assert common_count([useless.removal, alone.removal]) == 100
-
-
-def test_without_a_check_it_is_reported_how_to_get_one():
-    verdict = described({"special_share": 0.2})
-    assert verdict.level == "unchecked"
-    for way in ("check=True", "--check", "server"):
-        assert way in verdict.sentences[0]
-    impossible = described({"faithfulness_check": "The document has fewer than two words to put in order."})
-    assert impossible.level == "unchecked"
-    assert impossible.sentences == (
-        "It could not be compared with random words. The document has fewer than two words to put in order.",
-    )
-    assert described({}).warning is None
-
-
-def test_more_than_half_on_special_tokens_is_a_warning_whatever_the_level():
-    for measured in (checks(), checks(beaten=2), {}):
-        fine = described({**measured, "special_share": LARGEST_SPECIAL_SHARE})
-        warned = described({**measured, "special_share": LARGEST_SPECIAL_SHARE + 0.01})
-        assert fine.warning is None
-        assert "51 %" in warned.warning
-        assert warned.level == fine.level
-        assert not any("pecial tokens" in sentence for sentence in warned.sentences)
-
-
-def test_a_model_with_random_weights_is_not_to_be_trusted():
-    assert described(checks(untrained=True)).level == "poor"
-    assert "random" in described({"untrained": True}).sentences[0]
-    assert described(checks(untrained=False)).level == "holds"
-
-
-def test_relevance_that_is_not_conserved_is_said_in_words():
-    checks = {"relevance_given": 2.0, "relevance_kept": 1.5, "conservation_error": 0.25}
-    (sentence,) = check_sentences(checks)
-    assert sentence == (
-        "The sum of the scores differs from the explained output by 25 % of that output, which goes to bias terms of "
-        "the model."
-    )
-    (sentence,) = check_sentences({**checks, "conservation_error": 1.39})
-    assert sentence.endswith("Rely on the order of the words, not on the sizes of their scores.")
-
-
-def test_page_and_notebook_give_the_same_verdict_and_say_nothing_twice():
-    for measured in (checks(special_share=0.6), checks(beaten=15, special_share=0.1), checks(beaten=2), {}):
-        exp = explanation(checks={"completeness_gap": 0.003, **measured})
-        expected = describe_verdict(exp.verdict)
-        shown = build([exp]).json["explanations"][0]
-        assert shown["verdict"]["level"] == expected.level
-        assert shown["verdict"]["words"] == expected.words
+def test_page_and_notebook_say_what_the_verdict_says():
+    for exp in CASES.values():
+        (shown,) = build([exp]).json["explanations"]
+        expected = describe_verdict(exp)
         assert shown["verdict"]["sentences"] == list(expected.sentences)
-        assert shown["verdict"].get("warning") == expected.warning
-        told = check_sentences(exp.checks)
-        assert shown["checks"] == told
-        assert told[0] == "The scores add up to the explained difference within 0.3 % (completeness gap)."
-        assert not any("random orders" in sentence or "pecial tokens" in sentence for sentence in told)
-        fragment = exp._repr_html_()
-        shape, words = MARKS[expected.level]
-        assert f"{shape} {words}." in fragment
-        assert fragment.index(words) < fragment.index("overflow:auto")
-        assert all(fragment.count(sentence) == 1 for sentence in expected.sentences)
-        assert expected.warning is None or fragment.count(expected.warning) == 1
+        fragment = render_fragment(exp)
+        assert f"{MARKS[expected.level][0]} {MARKS[expected.level][1]}." in fragment

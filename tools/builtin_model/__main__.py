@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tools.builtin_model.corpus import package_documents, read_documents, write_documents
-from tools.builtin_model.packages import read_packages
+from tools.builtin_model.packages import NEITHER, read_packages
 
 STAGES = ("corpus", "vocabulary", "train", "evaluate", "card")
 
@@ -54,7 +54,10 @@ def train_model(work: Path, output: Path, seed: int, threads: int) -> None:
     settings = Settings(seed=seed)
     model, validation = train(
         [document for document in documents if document.split == "train"],
-        evaluation_set(documents, "validation", tokenizer, seed),
+        [
+            *evaluation_set(documents, "validation", tokenizer, seed),
+            *evaluation_set(documents, "validation", tokenizer, seed, sides=(NEITHER,)),
+        ],
         tokenizer,
         settings,
         log=lambda line: print(f"[{time.perf_counter() - started:6.0f} s] {line}", flush=True),

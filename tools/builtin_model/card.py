@@ -11,16 +11,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.builtin_model.packages import SIDES, SPLITS, Package
+from tools.builtin_model.packages import NEITHER, SIDES, SPLITS, Package
 
 _SET_NAMES = {"held_out_packages": "held-out packages", "papers": "research papers"}
+_NEUTRAL_NAMES = {
+    "empty": "the empty text",
+    "everyday": "everyday sentences",
+    "other_packages": "held-out packages on other subjects",
+}
 
 
 def accuracy_table(test: Mapping[str, Any]) -> str:
     """Return the table of test readings."""
     rows = [
-        "| documents | classifier | right | accuracy | Wilson | over packages | PL / AI |",
-        "|---|---|---|---|---|---|---|",
+        "| documents | classifier | right | accuracy | Wilson | over packages | PL / AI | calibration error |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, title in _SET_NAMES.items():
         for classifier, figures in test.get(name, {}).items():
@@ -28,14 +33,33 @@ def accuracy_table(test: Mapping[str, Any]) -> str:
             intervals = [figures["wilson_95"], figures.get("package_bootstrap_95")]
             low_high = [f"{pair[0]:.3f}–{pair[1]:.3f}" if pair else "" for pair in intervals]
             sides = " / ".join(f"{figures['per_side'][side]:.3f}" for side in SIDES)
+            error = figures.get("calibration_error")
             cells = [
                 title,
                 label,
                 f"{figures['right']} of {figures['documents']}",
                 f"**{figures['accuracy']:.3f}**",
                 *low_high,
+                sides,
+                "" if error is None else f"{error:.3f}",
             ]
-            rows.append(f"| {' | '.join(cells)} | {sides} |")
+            rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def neutral_table(neither: Mapping[str, Any]) -> str:
+    """Return the table of texts about neither subject."""
+    rows = [
+        "| texts | number | mean probability of A.I. | between 40 and 60 % | 10th–90th percentile |",
+        "|---|---|---|---|---|",
+    ]
+    for name, title in _NEUTRAL_NAMES.items():
+        figures = neither[name]
+        low, high = figures["percentiles_10_90"]
+        rows.append(
+            f"| {title} | {figures['documents']} | {figures['mean']:.2f} | {figures['between_40_and_60']:.0%} "
+            f"| {low:.2f}–{high:.2f} |"
+        )
     return "\n".join(rows)
 
 
@@ -55,7 +79,10 @@ def write_card(folder: Path, packages: Sequence[Package]) -> None:
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     settings = metrics["settings"]
-    counts = {side: [sum((p.side, p.split) == (side, split) for p in packages) for split in SPLITS] for side in SIDES}
+    counts = {
+        side: [sum((p.side, p.split) == (side, split) for p in packages) for split in SPLITS]
+        for side in (*SIDES, NEITHER)
+    }
     sentences = ["  | sentence | subject | probability given to it |", "  |---|---|---|"]
     sentences += [
         f"  | {row['sentence']} | {row['side']} | {row['probability_of_its_side']:.2f} |"
@@ -74,9 +101,11 @@ def write_card(folder: Path, packages: Sequence[Package]) -> None:
         package_count=len(packages),
         split_counts="; ".join(
             f"{side} " + ", ".join(f"{n} {split}" for n, split in zip(counts[side], SPLITS, strict=True))
-            for side in SIDES
+            for side in (*SIDES, NEITHER)
         ),
         accuracy=accuracy_table(metrics["test"]),
+        neutral=neutral_table(metrics["test"]["neither"]),
+        temperature=metrics["validation"]["temperature"],
         readings=written["readings"].strip(),
         sentences="\n".join(sentences),
         words_pl=", ".join(metrics["leaning_words"]["PL"]),

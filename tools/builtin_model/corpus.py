@@ -4,6 +4,8 @@ A classifier that only learns the *manners* of a package (numpydoc headings, its
 method) is of no use on other texts. The same cleaning is therefore applied to both sides: headings, underlines,
 code examples, type declarations, mark-up and addresses go; a package's own name goes; a paragraph is kept once per
 package. What stays is prose.
+
+Packages of neither side may add a list of everyday words, because docstrings of any subject lack most of them.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import random
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -158,7 +161,29 @@ def package_documents(package: Package, wheel: Path) -> list[Document]:
                     paragraphs.append(paragraph.strip())
         if paragraphs:
             documents.append(Document(package.name, name, package.side, package.split, "\n\n".join(paragraphs)))
+    if package.words:
+        words = sorted({word for path in package.words for word in listed_words(wheel, path)})
+        documents.append(Document(package.name, package.words[0], package.side, package.split, word_salad(words)))
     return documents
+
+
+def listed_words(wheel: Path, path: str) -> set[str]:
+    """Return the words that a file of the wheel lists: its lines, or the strings of a Python module."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(path).decode("utf-8")
+    if path.endswith(".py"):
+        constants = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+        lines = [value for value in constants if isinstance(value, str)]
+    else:
+        lines = text.splitlines()
+    return {line.strip().lower() for line in lines if re.fullmatch(r"[a-zA-Z]+", line.strip())}
+
+
+def word_salad(words: Sequence[str], rounds: int = 40) -> str:
+    """Return the words in `rounds` random orders, in sentences of twelve: everyday words that say nothing together."""
+    generator = random.Random(0)
+    salad = [word for _ in range(rounds) for word in generator.sample(words, len(words))]
+    return "\n".join(" ".join(salad[start : start + 12]) + "." for start in range(0, len(salad), 12))
 
 
 def write_documents(documents: Iterable[Document], path: Path) -> None:

@@ -16,18 +16,16 @@ import torch
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.linalg import svds
 
-from tools.builtin_model.packages import SIDES
-
 
 def chunk_counts(
     streams: Sequence[tuple[str, Sequence[int]]], vocabulary_size: int, chunk: int, seed: int
 ) -> csr_matrix:
-    """Return counts (chunks, pieces) of streams given as (side, ids), with equally many chunks of either side."""
-    sides: dict[str, list[Sequence[int]]] = {side: [] for side in SIDES}
+    """Return counts (chunks, pieces) of streams given as (side, ids), with equally many chunks of every side."""
+    sides: dict[str, list[Sequence[int]]] = {}
     for side, ids in streams:
-        sides[side] += [ids[start : start + chunk] for start in range(0, len(ids), chunk)]
+        sides.setdefault(side, []).extend(ids[start : start + chunk] for start in range(0, len(ids), chunk))
     size = min(map(len, sides.values()))
-    chosen = [ids for side in SIDES for ids in random.Random(seed).sample(sides[side], size)]
+    chosen = [ids for side in sides for ids in random.Random(seed).sample(sides[side], size)]
     rows = np.repeat(np.arange(len(chosen)), [len(ids) for ids in chosen])
     columns = np.concatenate([np.asarray(ids) for ids in chosen])
     counts = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(chosen), vocabulary_size))

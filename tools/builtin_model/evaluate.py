@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,29 +20,33 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification
 
 from tools.builtin_model.corpus import Document
-from tools.builtin_model.packages import SIDES
+from tools.builtin_model.packages import NEITHER, SIDES
 from tools.builtin_model.train import document_logits
 from tools.builtin_model.vocabulary import MAX_TOKENS
 
 MIN_TOKENS = 1_500
 MOST_OF_ONE_PACKAGE = 10
+NEUTRAL = Path(__file__).with_name("neutral.txt")
+"""Everyday texts of two or three sentences about neither subject, in no part of the training."""
 
 
-def evaluation_set(documents: Sequence[Document], split: str, tokenizer: Tokenizer, seed: int) -> list[Document]:
-    """Return the long documents of a split: capped per package, the two sides equally many."""
-    chosen = [document for document in documents if document.split == split]
+def evaluation_set(
+    documents: Sequence[Document], split: str, tokenizer: Tokenizer, seed: int, sides: Sequence[str] = SIDES
+) -> list[Document]:
+    """Return the long documents of a split: capped per package, all sides equally many."""
+    chosen = [document for document in documents if document.split == split and document.side in sides]
     encodings = tokenizer.encode_batch([document.text for document in chosen], add_special_tokens=False)
     packages: dict[str, list[Document]] = {}
     for document, encoding in zip(chosen, encodings, strict=True):
         if len(encoding.ids) >= MIN_TOKENS:
             packages.setdefault(document.package, []).append(document)
     generator = random.Random(seed)
-    sides: dict[str, list[Document]] = {side: [] for side in SIDES}
+    long: dict[str, list[Document]] = {side: [] for side in sides}
     for name in sorted(packages):
         generator.shuffle(packages[name])
-        sides[packages[name][0].side] += packages[name][:MOST_OF_ONE_PACKAGE]
-    size = min(len(side) for side in sides.values())
-    return [document for side in SIDES for document in generator.sample(sides[side], size)]
+        long[packages[name][0].side] += packages[name][:MOST_OF_ONE_PACKAGE]
+    size = min(map(len, long.values()))
+    return [document for side in sides for document in generator.sample(long[side], size)]
 
 
 def wilson(right: int, total: int, z: float = 1.959964) -> tuple[float, float]:
@@ -66,6 +71,30 @@ def over_packages(right: np.ndarray, packages: Sequence[str], seed: int, draws: 
     drawn = np.random.default_rng(seed).integers(len(names), size=(draws, len(names)))
     low, high = np.percentile(hits[drawn].sum(1) / sizes[drawn].sum(1), [2.5, 97.5])
     return float(low), float(high)
+
+
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 10) -> float:
+    """Return the expected calibration error of the predicted class (Guo et al. 2017).
+
+    Predictions are sorted into bins of equal width by their probability: Σ_b n_b/n · |accuracy_b - mean probability_b|.
+    """
+    chosen = np.where(probabilities > 0.5, probabilities, 1 - probabilities)
+    right = (probabilities > 0.5) == (labels == 1)
+    places = np.minimum((chosen * bins).astype(int), bins - 1)
+    members = np.bincount(places, minlength=bins)
+    gaps = np.bincount(places, weights=right - chosen, minlength=bins)
+    return float(np.abs(gaps).sum() / members.sum())
+
+
+def undecided(probabilities: np.ndarray) -> dict[str, object]:
+    """Return where the probabilities of artificial intelligence lie for texts about neither subject."""
+    low, high = np.percentile(probabilities, [10, 90])
+    return {
+        "documents": len(probabilities),
+        "mean": round(float(probabilities.mean()), 4),
+        "between_40_and_60": round(float(((probabilities >= 0.4) & (probabilities <= 0.6)).mean()), 4),
+        "percentiles_10_90": [round(float(low), 4), round(float(high), 4)],
+    }
 
 
 def reading(right: np.ndarray, labels: np.ndarray, packages: Sequence[str] | None, seed: int) -> dict[str, object]:
@@ -126,21 +155,38 @@ def evaluate(
     if papers is not None:
         texts, paper_labels = read_papers(papers)
         sets["papers"] = (texts, np.array(paper_labels), None)
-    training = [document for document in documents if document.split == "train" and len(document.text.split()) >= 100]
+    training = [
+        document
+        for document in documents
+        if document.split == "train" and document.side in SIDES and len(document.text.split()) >= 100
+    ]
     everything = [text for texts, _, _ in sets.values() for text in texts]
     baseline = tf_idf(
         [document.text for document in training], [SIDES.index(document.side) for document in training], everything
     )
-    results: dict[str, object] = {"split": split, "seed": seed}
+    results: dict[str, Any] = {"split": split, "seed": seed}
     start = 0
     for name, (texts, labels, packages) in sets.items():
         ids = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
         rows: dict[str, object] = {}
         for length in lengths:
-            guess = document_logits(model, ids, length).argmax(1).numpy()
-            rows[f"model_{length}"] = reading((guess == labels).astype(float), labels, packages, seed)
+            probabilities = document_logits(model, ids, length).softmax(1)[:, 1].numpy()
+            right = (probabilities > 0.5) == (labels == 1)
+            rows[f"model_{length}"] = {
+                **reading(right.astype(float), labels, packages, seed),
+                "calibration_error": round(calibration_error(probabilities, labels), 4),
+            }
         guess = baseline[start : start + len(texts)]
         rows["tf_idf"] = reading((guess == labels).astype(float), labels, packages, seed)
         start += len(texts)
         results[name] = rows
+    neutral = {
+        "empty": [""],
+        "everyday": NEUTRAL.read_text(encoding="utf-8").splitlines(),
+        "other_packages": [d.text for d in evaluation_set(documents, split, tokenizer, seed, sides=(NEITHER,))],
+    }
+    results["neither"] = {}
+    for name, texts in neutral.items():
+        ids = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        results["neither"][name] = undecided(document_logits(model, ids, MAX_TOKENS).softmax(1)[:, 1].numpy())
     return results

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
 SIDES = ("PL", "AI")  # index = class number: 0 programming languages, 1 artificial intelligence
+NEITHER = "neither"
+"""Packages about anything else, from which the model learns to stay undecided."""
 SPLITS = ("train", "validation", "test")
 
 _PERMISSIVE = re.compile(r"\b(BSD|MIT|Apache|APACHE|PSF|Python Software Foundation|ISC|Expat)\b|BSD-|MIT-|Apache-")
@@ -23,13 +26,17 @@ _NOT_PERMISSIVE = re.compile(
 
 @dataclass(frozen=True)
 class Package:
-    """One line of packages.toml: a package at one version, its side, its part of the split, its licence."""
+    """One line of packages.toml: a package at one version, its side, its part of the split, its licence.
+
+    `words` names files of the wheel that list everyday words; they count as prose beside the docstrings.
+    """
 
     name: str
     version: str
     side: str
     split: str
     licence: str
+    words: Sequence[str] = ()
 
 
 def read_packages(path: Path | None = None) -> list[Package]:
@@ -41,8 +48,8 @@ def read_packages(path: Path | None = None) -> list[Package]:
     if twice:
         raise ValueError(f"{path.name} lists {', '.join(twice)} more than once. A package belongs to one split only.")
     for package in packages:
-        if package.side not in SIDES or package.split not in SPLITS:
-            raise ValueError(f"{package.name}: side must be one of {SIDES} and split one of {SPLITS}.")
+        if package.side not in (*SIDES, NEITHER) or package.split not in SPLITS:
+            raise ValueError(f"{package.name}: side must be one of {(*SIDES, NEITHER)} and split one of {SPLITS}.")
         if not is_permissive(package.licence):
             raise ValueError(f"{package.name}: the licence {package.licence!r} is not permissive.")
     return packages

@@ -1,13 +1,18 @@
 """Training: short and plain first, long and banded after.
 
-1. A BERT of 4 layers (d = 128, 4 heads) learns from chunks of 256 tokens. Attention over 256 tokens is cheap, so many
-   chunks are seen. Its word vectors come from embeddings.py and stay fixed, and three tokens in ten are hidden, so that
-   it learns what kinds of words make a subject instead of the words of its training packages.
+1. A BERT of 4 layers (d = 128, 4 heads) learns from chunks of at most 256 tokens. Attention over 256 tokens is cheap,
+   so many chunks are seen, short ones among them. Its word vectors come from embeddings.py and stay fixed, and three
+   tokens in ten are hidden, so that it learns what kinds of words make a subject instead of the words of its training
+   packages.
 2. It becomes a Longformer (`sightline.lab.convert`) and learns a little from documents of up to 4,096 tokens at a
    tenth of the learning rate; a larger one forgets the first phase.
 
+3. One temperature, chosen on the validation packages, makes its probabilities honest; it is folded into the last layer.
+
 Every batch holds as many chunks of one side as of the other, and within a side a package is drawn with the square root
-of its size, so that no large package speaks for its side. The validation packages choose the step whose weights stay.
+of its size, so that no large package speaks for its side. A third of every batch is undecided, with the label ½ / ½:
+texts about anything else, everyday words, and texts of which everything or all but nothing is hidden. A model that
+never sees those gives an empty text one of its labels. The validation packages choose the step whose weights stay.
 """
 
 from __future__ import annotations
@@ -29,11 +34,15 @@ from transformers import BertConfig, BertForSequenceClassification, LongformerFo
 from sightline.lab.convert import to_longformer
 from tools.builtin_model.corpus import Document
 from tools.builtin_model.embeddings import chunk_counts, latent_vectors
-from tools.builtin_model.packages import SIDES
+from tools.builtin_model.packages import NEITHER, SIDES
 from tools.builtin_model.vocabulary import CLS, MASK, MAX_TOKENS, PAD, SEP
 
 WINDOW = 128  # 64 tokens to each side
 LABELS = {0: "programming languages", 1: "artificial intelligence"}
+TARGETS = {"PL": (1.0, 0.0), "AI": (0.0, 1.0), NEITHER: (0.5, 0.5)}
+"""The probabilities that a document of each side should get."""
+TURN = ("PL", "AI", NEITHER)
+"""The sides of the rows of a batch, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +51,21 @@ class Settings:
 
     seed: int = 0
     chunk: int = 256
-    short_steps: int = 320
-    short_batch: int = 16
+    lengths: tuple[int, ...] = (24, 64, 128, 256, 256)  # of the chunks of a batch of the short phase
+    short_steps: int = 480
+    short_batch: int = 24
     short_rate: float = 5e-4
     word_rate: float = 0.0  # of the word vectors, as a share of the rate: 0 leaves them as embeddings.py made them
     hidden_share: float = 0.3
-    label_smoothing: float = 0.05
+    blank_share: float = 0.2  # of the undecided rows: nearly everything hidden, or empty
+    label_smoothing: float = 0.0
     weight_decay: float = 0.05
     long_steps: int = 24
-    long_batch: int = 4
+    long_batch: int = 6
     long_rate: float = 5e-5
     validate_every: int = 80
     long_validate_every: int = 6
+    calibration_lengths: tuple[int, ...] = (64, 256, 1_024, MAX_TOKENS)
 
 
 @dataclass
@@ -76,25 +88,30 @@ def streams(documents: Sequence[Document], tokenizer: Tokenizer) -> list[Stream]
 
 
 class Sampler:
-    """Draws balanced batches of chunks: half of each side, packages by the square root of their size."""
+    """Draws balanced batches of chunks: a third of each side, packages by the square root of their size."""
 
-    def __init__(self, parts: Sequence[Stream], seed: int) -> None:
+    def __init__(self, parts: Sequence[Stream], seed: int, blank_share: float) -> None:
         self._random = random.Random(seed)
-        self._sides = [[stream for stream in parts if stream.side == side] for side in SIDES]
-        self._weights = [[math.sqrt(len(stream.ids)) for stream in side] for side in self._sides]
+        self._sides = {side: [stream for stream in parts if stream.side == side] for side in TURN}
+        self._weights = {side: [math.sqrt(len(stream.ids)) for stream in self._sides[side]] for side in TURN}
+        self._blank_share = blank_share
 
-    def batch(self, size: int, length: int, hidden_share: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids (size, length) with [CLS] first and [SEP] last, and labels (size,)."""
-        rows, labels = [], []
-        for place in range(size):
-            label = place % 2
-            stream = self._random.choices(self._sides[label], self._weights[label])[0]
+    def batch(self, size: int, lengths: Sequence[int], hidden_share: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ids (size, one of `lengths`) with [CLS] first and [SEP] last, and target probabilities (size, 2)."""
+        length = self._random.choice(lengths)
+        rows = []
+        sides = [TURN[place % len(TURN)] for place in range(size)]
+        for side in sides:
+            stream = self._random.choices(self._sides[side], self._weights[side])[0]
             start = self._random.randrange(max(1, len(stream.ids) - (length - 2) + 1))
             piece = stream.ids[start : start + length - 2]
-            piece = [MASK if self._random.random() < hidden_share else token for token in piece]
+            hidden = hidden_share
+            if side == NEITHER and self._random.random() < self._blank_share:
+                piece = piece[: int(len(piece) * self._random.random() ** 3)]
+                hidden = 1.0
+            piece = [MASK if self._random.random() < hidden else token for token in piece]
             rows.append([CLS, *piece, SEP] + [PAD] * (length - 2 - len(piece)))
-            labels.append(label)
-        return torch.tensor(rows), torch.tensor(labels)
+        return torch.tensor(rows), torch.tensor([TARGETS[side] for side in sides])
 
 
 def mask_of(ids: torch.Tensor) -> torch.Tensor | None:
@@ -204,16 +221,39 @@ def document_logits(
     return logits
 
 
-def scores(logits: torch.Tensor, labels: Sequence[int]) -> dict[str, float]:
-    """Return loss and accuracy, both as the mean over the two sides, so that the larger side does not count more."""
-    target = torch.tensor(labels)
-    losses = nn.functional.cross_entropy(logits, target, reduction="none")
-    right = (logits.argmax(1) == target).float()
-    sides = [target == label for label in LABELS]
+def scores(logits: torch.Tensor, sides: Sequence[str]) -> dict[str, float]:
+    """Return the loss, as the mean over the sides, and the accuracy, as the mean over the two that have a label.
+
+    The loss is the divergence from the target, so that ½ / ½ costs a text of neither side nothing.
+    """
+    targets = torch.tensor([TARGETS[side] for side in sides])
+    losses = nn.functional.kl_div(logits.log_softmax(1), targets, reduction="none").sum(1)
+    right = (logits.argmax(1) == targets.argmax(1)).float()
+    of_side = {side: torch.tensor([one == side for one in sides]) for side in TURN if side in sides}
     return {
-        "loss": sum(losses[side].mean().item() for side in sides) / len(sides),
-        "accuracy": sum(right[side].mean().item() for side in sides) / len(sides),
+        "loss": sum(losses[rows].mean().item() for rows in of_side.values()) / len(of_side),
+        "accuracy": sum(right[of_side[side]].mean().item() for side in SIDES) / len(SIDES),
     }
+
+
+@torch.no_grad()
+def calibrate(
+    model: nn.Module, encoded: Sequence[Sequence[int]], sides: Sequence[str], lengths: Sequence[int]
+) -> float:
+    """Divide the logits by the temperature with the lowest loss over documents cut to each of `lengths`; return it.
+
+    Temperature scaling (Guo et al. 2017, On calibration of modern neural networks), on the documents that have a label.
+    The last layer is linear, so the division goes into its weights.
+    """
+    labelled = [place for place, side in enumerate(sides) if side in SIDES]
+    encoded, sides = [encoded[place] for place in labelled], [sides[place] for place in labelled]
+    logits = torch.cat([document_logits(model, encoded, length) for length in lengths])
+    repeated = sides * len(lengths)
+    temperatures = torch.logspace(-1, 1, 401).tolist()
+    best = min(temperatures, key=lambda temperature: scores(logits / temperature, repeated)["loss"])
+    model.classifier.out_proj.weight /= best
+    model.classifier.out_proj.bias /= best
+    return best
 
 
 def train(
@@ -224,17 +264,17 @@ def train(
     log: Callable[[str], None] = print,
     checkpoint: Path | None = None,
 ) -> tuple[LongformerForSequenceClassification, dict[str, object]]:
-    """Run both phases; return the model in float32 and what the validation packages said on the way."""
+    """Run all phases; return the model in float32 and what the validation packages said on the way."""
     torch.manual_seed(settings.seed)
     parts = streams(training, tokenizer)
-    sampler = Sampler(parts, settings.seed)
+    sampler = Sampler(parts, settings.seed, settings.blank_share)
     encodings = tokenizer.encode_batch([document.text for document in validation], add_special_tokens=False)
     encoded = [encoding.ids for encoding in encodings]
-    labels = [SIDES.index(document.side) for document in validation]
+    sides = [document.side for document in validation]
 
     # Phase one looks at the first three chunks of every validation document, as separate short texts.
     pieces = [ids[start : start + settings.chunk - 2] for ids in encoded for start in (0, 500, 1000)]
-    piece_labels = [label for label in labels for _ in range(3)]
+    piece_sides = [side for side in sides for _ in range(3)]
     bert = new_bert(tokenizer.get_vocab_size(), settings.chunk)
     counts = chunk_counts(
         [(part.side, part.ids) for part in parts], bert.config.vocab_size, settings.chunk, settings.seed
@@ -245,11 +285,11 @@ def train(
     log(f"short phase: {settings.short_steps} steps of {settings.short_batch} × {settings.chunk} tokens")
     short = run_phase(
         bert,
-        lambda: sampler.batch(settings.short_batch, settings.chunk, settings.hidden_share),
+        lambda: sampler.batch(settings.short_batch, settings.lengths, settings.hidden_share),
         settings.short_steps,
         settings.short_rate,
         settings,
-        lambda model: scores(document_logits(model, pieces, settings.chunk, batch=32), piece_labels),
+        lambda model: scores(document_logits(model, pieces, settings.chunk, batch=32), piece_sides),
         settings.validate_every,
         log,
     )
@@ -260,15 +300,17 @@ def train(
     log(f"long phase: {settings.long_steps} steps of {settings.long_batch} × {MAX_TOKENS} tokens")
     best = run_phase(
         long,
-        lambda: sampler.batch(settings.long_batch, MAX_TOKENS, settings.hidden_share),
+        lambda: sampler.batch(settings.long_batch, (MAX_TOKENS,), settings.hidden_share),
         settings.long_steps,
         settings.long_rate,
         settings,
-        lambda model: scores(document_logits(model, encoded, MAX_TOKENS), labels),
+        lambda model: scores(document_logits(model, encoded, MAX_TOKENS), sides),
         settings.long_validate_every,
         log,
     )
-    return long, {"short_phase": short, "long_phase": best}
+    temperature = calibrate(long, encoded, sides, settings.calibration_lengths)
+    log(f"temperature {temperature:.3f}")
+    return long, {"short_phase": short, "long_phase": best, "temperature": temperature}
 
 
 def save_model(model: LongformerForSequenceClassification, folder: Path) -> None:

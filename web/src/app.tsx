@@ -2,18 +2,12 @@
 
 import { Fragment } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Controls } from "./controls";
-import { Details } from "./details";
 import type { DocumentModel } from "./document";
-import { percent } from "./format";
 import { usePicture, useRelations, type Page } from "./hooks";
-import { explanationOf } from "./reading";
 import type { Source } from "./source";
-import { Headline, Origin } from "./summary";
 import { fromHash, initialState, readingNames, toHash, type State } from "./state";
 import { untilDrawn } from "./timing";
 import { useTrials } from "./trials";
-import { Mark, verdictOf } from "./verdict";
 import { VIEW_NAMES, VIEWS, type ViewEntry, type ViewProperties } from "./views";
 
 export interface AppProperties {
@@ -30,7 +24,7 @@ export function App({ source, model, url, root }: AppProperties) {
   const started = useRef<number | null>(null);
   const set = useCallback((change: Partial<State>) => {
     started.current ??= performance.now();
-    if (change.view && change.view !== "read") dropCaret(root);
+    if (change.view && change.view !== "text") dropCaret(root);
     setState((now) => ({ ...now, ...change }));
   }, []);
   useLayoutEffect(() => {
@@ -39,8 +33,7 @@ export function App({ source, model, url, root }: AppProperties) {
   }, [state]);
   useAddress(url, state, setState, source);
   const [dark, setDark] = useTheme(root);
-  // On narrow screens the settings are behind a button.
-  const [settings, setSettings] = useState(false);
+  useFloating(root);
 
   const page: Page = { source, model, state, set };
   const units = model.units(state.level);
@@ -48,17 +41,16 @@ export function App({ source, model, url, root }: AppProperties) {
   const second = usePicture(source, model, state.compare, state);
   const pictures = useMemo(() => (second ? [first, second] : [first]), [first, second]);
   const unit = state.unit === null ? -1 : units.of[state.unit];
-  const { prediction } = explanationOf(payload, first.reading);
-  const relations = useRelations(source, units, state.view === "read" ? unit : -1, state);
+  const relations = useRelations(source, units, state.view === "text" ? unit : -1, state);
 
   const trials = useTrials(page);
-  const go = useCallback((to: number) => set({ view: "read", unit: units.tokens(to)[0] ?? null }), [units]);
+  const go = useCallback((to: number) => set({ view: "text", layout: "text", unit: units.tokens(to)[0] ?? null }), [units]);
   const clear = useCallback(() => set({ unit: null }), []);
   const step = (by: number) => {
     const to = neighbour(first.peaks, unit, by);
     if (to !== null) go(to);
   };
-  const find = useFindBox(root, state.view === "read", () => set({ view: "read" }));
+  const find = useFindBox(root, state.view === "text" && state.layout === "text", () => set({ view: "text", layout: "text" }));
   useKeys(url ? window : root, (event) => {
     const act = keyAction(event, { page, unit, go, step, find, root });
     if (act) act();
@@ -73,25 +65,10 @@ export function App({ source, model, url, root }: AppProperties) {
       <header class="top">
         <p class="brand">Sightline</p>
         <h1 dir="auto" title={payload.title}>{payload.title}</h1>
-        <p class="brief">
-          <b>{prediction.label}</b> {prediction.value ?? percent(prediction.probability)}, by {first.reading.title}{" "}
-          <Mark verdict={verdictOf(payload, first.reading)} />{" "}
-          <button type="button" data-control="settings" aria-expanded={settings} onClick={() => setSettings(!settings)}>
-            Settings
-          </button>
-        </p>
         <Tabs page={page} />
         <ThemeButton dark={dark} choose={setDark} />
       </header>
-      <Headline page={page} picture={first} />
-      <Origin page={page} picture={first} />
-      <div class={settings ? "body settings" : "body"}>
-        <Controls page={page} picture={first} uses={VIEWS.find(({ name }) => name === state.view)?.uses ?? []} />
-        <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, trials, dark, go, step }} />
-        {state.view === "read" && (
-          <Details page={page} picture={first} unit={unit} relations={relations} trials={trials} go={go} clear={clear} />
-        )}
-      </div>
+      <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, trials, dark, go, step, clear }} />
     </>
   );
 }
@@ -114,9 +91,10 @@ function Views({ current, properties }: { current: string; properties: Omit<View
 function Tabs({ page: { source, state, set } }: { page: Page }) {
   return (
     <nav class="tabs" aria-label="Views">
-      {VIEWS.filter(({ offered }) => offered(source.payload)).map(({ name, title }) => (
+      {VIEWS.filter(({ offered }) => offered(source.payload)).map(({ name, title, short }) => (
         <button type="button" key={name} aria-current={state.view === name ? "page" : undefined} onClick={() => set({ view: name })}>
-          {title}
+          <span class="full">{title}</span>
+          <span class="short">{short}</span>
         </button>
       ))}
     </nav>
@@ -130,6 +108,19 @@ function ThemeButton({ dark, choose }: { dark: boolean; choose(dark: boolean): v
       ◐
     </button>
   );
+}
+
+/** Close what lies over the page when something else is clicked. */
+function useFloating(root: HTMLElement): void {
+  useEffect(() => {
+    const close = ({ target }: Event) => closeFloating(root, target as Node);
+    root.addEventListener("click", close);
+    return () => root.removeEventListener("click", close);
+  }, [root]);
+}
+
+function closeFloating(root: HTMLElement, except: Node | null = null): void {
+  for (const one of root.querySelectorAll<HTMLDetailsElement>("details.floating[open]")) if (!one.contains(except)) one.open = false;
 }
 
 /** Whether dark colours are used: as the system is set, until the user chooses. */
@@ -200,6 +191,7 @@ function keyAction(event: KeyboardEvent, { page, unit, go, step, find, root }: H
     return () => {
       // Back to the text, so that the next key is a command and not typed into the box.
       if (target?.matches("input[type=search]")) root.querySelector<HTMLElement>(".host")?.focus({ preventScroll: true });
+      closeFloating(root);
       set({ unit: null, find: "", head: null });
     };
   }

@@ -1,6 +1,5 @@
 // The small controls that the panels are made of.
 
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 interface Option<T> {
@@ -42,6 +41,21 @@ export function Choice<T extends string>(properties: {
         ))}
       </div>
     </div>
+  );
+}
+
+/** A list of alternatives that opens, with its name before it. */
+export function Select(properties: { id: string; label: string; options: Option<string>[]; value: string; choose(value: string): void }) {
+  const { id, label, options, value, choose } = properties;
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <select data-control={id} aria-label={label} value={value} onChange={(event) => choose(event.currentTarget.value)}>
+        {options.map((option) => (
+          <option key={option.value} value={option.value} title={option.hint}>{option.text}</option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -113,14 +127,5 @@ export function Slider(properties: {
       />
       {text !== undefined && <output>{text}</output>}
     </label>
-  );
-}
-
-export function Section(properties: { title: string; children: ComponentChildren; name?: string; hint?: string }) {
-  return (
-    <section data-section={properties.name} aria-label={properties.title}>
-      <h2 title={properties.hint}>{properties.title}</h2>
-      {properties.children}
-    </section>
   );
 }

@@ -49,7 +49,7 @@ export function HeadHeader({ page, layer, head, form, children }: HeadProperties
         {children}
         <button type="button" aria-label="Previous head" title="Previous head" onClick={() => step(-1)}>‹</button>
         <button type="button" aria-label="Next head" title="Next head" onClick={() => step(1)}>›</button>
-        <button type="button" onClick={() => set({ view: "read", layers: [layer], heads: [head] })}>
+        <button type="button" onClick={() => set({ view: "text", layout: "text", layers: [layer], heads: [head] })}>
           show in the text
         </button>
         <button type="button" data-control="all-heads" onClick={() => set({ head: null })}>all heads</button>
@@ -99,7 +99,7 @@ export function StrongestLinks({ page, layer, head }: { page: Page; layer: numbe
       <ol class="partners">
         {links.map(([from, to, weight]) => (
           <li key={`${from}.${to}`}>
-            <button type="button" onClick={() => set({ view: "read", unit: from, layers: [layer], heads: [head] })}>
+            <button type="button" onClick={() => set({ view: "text", layout: "text", unit: from, layers: [layer], heads: [head] })}>
               <bdi>{shortened(model.tokenText(from), 20)}</bdi> → <bdi>{shortened(model.tokenText(to), 20)}</bdi> <small>{from} → {to}</small>
             </button>
             <span>{plainNumber(weight)}</span>

@@ -5,6 +5,8 @@ import type { Direction } from "./relations";
 import type { Partner } from "./source";
 import type { TextView } from "./text_view";
 
+/** Arcs keep this far from the edges of the text, in pixels. */
+const EDGE = 6;
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 export function drawLinks(
@@ -22,7 +24,7 @@ export function drawLinks(
     for (const [partner, weight] of partners) {
       const to = middle(overlay, view, partner);
       if (!to) continue;
-      overlay.append(curve(from, to, direction, most ? weight / most : 0), end(to, direction, 3.5));
+      overlay.append(curve(from, to, direction, most ? weight / most : 0, overlay.clientWidth), end(to, direction, 3.5));
     }
   }
   if (overlay.childElementCount) overlay.append(end(from, "from", 3));
@@ -40,7 +42,7 @@ function middle(overlay: SVGSVGElement, view: TextView, unit: number): Point | n
   return { x: box.left + box.width / 2 - origin.left, y: box.top + box.height / 2 - origin.top };
 }
 
-function curve(from: Point, to: Point, direction: Direction, share: number): SVGPathElement {
+function curve(from: Point, to: Point, direction: Direction, share: number, width: number): SVGPathElement {
   const path = document.createElementNS(NAMESPACE, "path");
   // Words on one line are joined by an arc above it, others by an arc to the right (attended) or left (attending), the
   // wider the farther apart they are, so that arcs do not run along the words between.
@@ -48,7 +50,8 @@ function curve(from: Point, to: Point, direction: Direction, share: number): SVG
   const level = Math.abs(dy) < 4;
   const lift = level ? -Math.min(60, 14 + Math.abs(dx) / 5) : 0;
   const bulge = level ? 0 : (direction === "attended" ? 1 : -1) * Math.min(160, 30 + Math.abs(dy) / 2.5);
-  const control = (share: number) => `${(from.x + dx * share + bulge).toFixed(1)} ${(from.y + dy * share + lift).toFixed(1)}`;
+  const inside = (x: number) => Math.min(width - EDGE, Math.max(EDGE, x));
+  const control = (share: number) => `${inside(from.x + dx * share + bulge).toFixed(1)} ${(from.y + dy * share + lift).toFixed(1)}`;
   path.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)} C${control(0.15)} ${control(0.85)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
   path.setAttribute("class", direction);
   path.setAttribute("stroke-width", (1 + 1.8 * share).toFixed(2));

@@ -7,13 +7,14 @@ import type { Marks } from "./text_view";
 export function drawMinimap(
   canvas: HTMLCanvasElement,
   scroller: HTMLElement,
+  sheet: HTMLElement,
   tops: Float32Array,
   picture: Picture,
   marks: Marks,
 ): void {
   const { context, width, height } = pen(canvas);
   const palette = new Palette(canvas);
-  const whole = scroller.scrollHeight || 1;
+  const whole = sheet.offsetHeight || 1;
   context.clearRect(0, 0, width, height);
   const y = (unit: number) => (tops[unit] / whole) * height;
 
@@ -24,12 +25,12 @@ export function drawMinimap(
   const steps = picture.scale.starts.length;
   for (const unit of marked) {
     const step = picture.steps[unit];
-    const share = Math.abs(step) / steps;
+    const share = 0.4 + (0.6 * Math.abs(step)) / steps;
     const middle = width / 2;
     context.fillStyle = palette.step(step, signed);
     // For to the left, against to the right: the sign can be seen without the colour.
-    if (!signed) context.fillRect(2, y(unit), (width - 4) * share, 2);
-    else context.fillRect(step > 0 ? middle - (middle - 2) * share : middle, y(unit), (middle - 2) * share, 2);
+    if (!signed) context.fillRect(2, y(unit), (width - 4) * share, 3);
+    else context.fillRect(step > 0 ? middle - (middle - 2) * share : middle, y(unit), (middle - 2) * share, 3);
   }
 
   context.fillStyle = palette.variable("accent");
@@ -39,12 +40,18 @@ export function drawMinimap(
     context.fillRect(0, y(marks.chosen) - 1, width, 3);
   }
   context.strokeStyle = palette.variable("quiet");
-  const top = (scroller.scrollTop / whole) * height;
-  context.strokeRect(0.5, top + 0.5, width - 1, Math.max(6, (scroller.clientHeight / whole) * height) - 1);
+  const [start, end] = [hidden(scroller, sheet), hidden(scroller, sheet) + scroller.clientHeight].map((at) => Math.min(1, Math.max(0, at / whole)));
+  context.strokeRect(0.5, start * height + 0.5, width - 1, Math.max(6, (end - start) * height) - 1);
+}
+
+/** Pixels of the sheet that are scrolled away; less than zero where something stands above it. */
+function hidden(scroller: HTMLElement, sheet: HTMLElement): number {
+  return scroller.getBoundingClientRect().top - sheet.getBoundingClientRect().top;
 }
 
 /** The place in the text that a place on the strip stands for. */
-export function scrollPlace(canvas: HTMLElement, scroller: HTMLElement, clientY: number): number {
+export function scrollPlace(canvas: HTMLElement, scroller: HTMLElement, sheet: HTMLElement, clientY: number): number {
   const box = canvas.getBoundingClientRect();
-  return ((clientY - box.top) / box.height) * scroller.scrollHeight - scroller.clientHeight / 2;
+  const above = scroller.scrollTop - hidden(scroller, sheet);
+  return above + ((clientY - box.top) / box.height) * sheet.offsetHeight - scroller.clientHeight / 2;
 }

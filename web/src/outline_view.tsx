@@ -16,7 +16,7 @@ interface OutlineProperties extends Pick<ViewProperties, "page" | "picture"> {
 }
 
 /** Shares are of the total of absolute word scores at every level, so that a paragraph, its sentences and its words can be compared. */
-export function OutlineView({ page, picture }: ViewProperties) {
+export function OutlineView({ page, picture }: Pick<ViewProperties, "page" | "picture">) {
   const { model } = page;
   const outline = useMemo(() => {
     const units = LEVELS.map((level) => model.units(level));
@@ -65,7 +65,7 @@ function Branch(properties: OutlineProperties & { depth: number; unit: number })
         <span class="bar">
           <i class={`${hue}-8`} style={{ width: `${largest[depth] ? (100 * Math.abs(score)) / largest[depth] : 0}%` }} />
         </span>
-        <button type="button" class="quote" dir="auto" title="Show in the text" onClick={() => page.set({ view: "read", unit: own.tokens(unit)[0] })}>
+        <button type="button" class="quote" dir="auto" title="Show in the text" onClick={() => page.set({ view: "text", layout: "text", unit: own.tokens(unit)[0] })}>
           {text}
         </button>
       </div>

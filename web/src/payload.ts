@@ -12,7 +12,6 @@ export interface Payload {
   inside: InsideData | null;
   /** For several methods of one target: how many words each of them names, and how many words the document has. */
   consensus?: { k: number; words: number } | null;
-  curves: Curve[];
   colours: { levels: number; gamma: number; clipped: number };
   /** Model, version and date, for print. */
   made?: { model: string; version: string; date: string };
@@ -50,7 +49,8 @@ export interface ExplanationData {
   signed: boolean;
   /** How scores by layer relate to the scores. */
   layer_kind?: "additive" | "averaged" | "cumulative" | "separate" | null;
-  target: { name: string; label: string; description: string };
+  /** Of a class the probability is known; a contrast or a single output has a value only. */
+  target: { name: string; label: string; description: string; is_class: boolean };
   /** A model of one output (a regression, a similarity) has a value, which stands in place of its probability. */
   prediction: { label: string; probability: number; value?: string | null; classes: [label: string, probability: number][] };
   /** The sentence to quote; parts with a token are phrases of the document. */
@@ -61,9 +61,10 @@ export interface ExplanationData {
   verdict: VerdictData;
   /** What the verdict does not say. */
   checks: string[];
-  /** What the check measured: the probability without the strongest words, and without random ones. */
-  /** `random` is the mean of so many `orders`; `empty` the probability without any word, null if unknown. */
-  removal?: { words: number[]; shares: number[]; probabilities: number[]; random: number[]; orders: number; empty: number | null } | null;
+  /** Whether so much of the explained number is in no score that only the order of the words can be relied on. */
+  order_only?: boolean;
+  /** What deleting words showed; null where nobody asked. */
+  check?: CheckData | null;
   facts: [name: string, value: string][];
 }
 
@@ -76,6 +77,51 @@ export interface VerdictData {
   /** What was measured. */
   sentences: string[];
   warning?: string;
+  /** Documents that the model read for the check. */
+  calls?: number;
+  /** The words that were tested together. */
+  named?: TestedWord[];
+  smallest_set?: SmallestSet | null;
+}
+
+/** A word that was deleted for a test, by the positions of its tokens. */
+export interface TestedWord {
+  text: string;
+  tokens: number[];
+}
+
+/** The fewest of the strongest words without which the answer changes. */
+export interface SmallestSet {
+  words: TestedWord[];
+  label: string;
+  /** Of `label` without them. */
+  probability: number;
+  share: number;
+  random_changed: number;
+  random_sets: number;
+  random_words: number;
+}
+
+/** What the model said: the log-odds of the explained class (the value of a single output), its answer, and probabilities. */
+export interface Reading {
+  value: number;
+  label: string;
+  label_probability: number;
+  /** Of the explained class. */
+  probability: number;
+}
+
+/** What was measured of one explanation: K sizes of sets of words, R random sets of each. */
+export interface CheckData {
+  words: number;
+  counts: number[];
+  whole: Reading;
+  without: Reading[];
+  /** R × K values of `Reading.value`. */
+  random: number[][];
+  searched: number;
+  /** Number of strongest words deleted, and what the model then said. */
+  path: [count: number, reading: Reading][];
 }
 
 export interface InsideData {
@@ -86,25 +132,6 @@ export interface InsideData {
   image: number;
   /** Farthest distance in the window of each layer, where windows are stored straightened. */
   reach?: number[];
-}
-
-export interface Curve {
-  name: string;
-  x: string;
-  y: string;
-  series: CurveSeries[];
-  /** What the plot shows, in sentences. */
-  notes?: string[];
-  /** How it was measured. */
-  footnote?: string;
-}
-
-export interface CurveSeries {
-  name: string;
-  x: number[];
-  y: number[];
-  low?: number[];
-  high?: number[];
 }
 
 export type Dtype = "uint8" | "uint16" | "int32" | "float16" | "float32";

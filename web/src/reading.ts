@@ -38,6 +38,13 @@ export function explanationOf(payload: Payload, reading: Reading): ExplanationDa
   return payload.explanations[reading.explanation ?? 0];
 }
 
+/** First tokens of the words that were tested together: the smallest set, or those that a summary names. */
+export function decidingTokens({ source: { payload } }: { source: { payload: Payload } }, { reading }: { reading: Reading }): number[] {
+  if (reading.explanation === null) return [];
+  const { smallest_set: found, named } = payload.explanations[reading.explanation].verdict;
+  return (found?.words ?? named ?? []).map(({ tokens }) => tokens[0]);
+}
+
 /** The array (L, n) with the reading by layers, if it has one. */
 export function layersArray(payload: Payload, reading: Reading): string | null {
   const name = reading.explanation === null ? "received" : `layers.${reading.explanation}`;

@@ -1,6 +1,7 @@
 // From a score to one of a few steps of colour; the same rule as sightline/view/colours.py.
 //
-// gamma:    step = round(S · (min(|s|, m) / m)^γ), m the magnitude that all but 0.5 % of the scores stay below.
+// gamma:    step = round(S · ((min(|s|, m) − e) / (m − e))^γ), 0 below e; m the magnitude that all but 0.5 % of the scores
+//           stay below, e the mean magnitude: what every word would have if all counted alike.
 // quantile: the strongest 1 % of the words get the last step, the next 1 % the one before, then 2, 4, 8, 16, 18, 25 %.
 //
 // On a long document a linear scale up to the largest score shows nothing: a handful of outliers takes all the colour.
@@ -35,6 +36,14 @@ export function reference(scores: ArrayLike<number>, clipped: number): number {
   return sorted[sorted.length - 1 - Math.floor(clipped * sorted.length)] || sorted[sorted.length - 1];
 }
 
+/** e: the mean magnitude of the scores clipped at m, or 0 where all of them reach it. */
+export function evenShare(scores: ArrayLike<number>, m: number): number {
+  let sum = 0;
+  for (let i = 0; i < scores.length; i++) sum += Math.min(m, Math.abs(scores[i]));
+  const mean = scores.length ? sum / scores.length : 0;
+  return mean < m * (1 - 1e-9) ? mean : 0;
+}
+
 function magnitudes(scores: ArrayLike<number>): Float64Array {
   return Float64Array.from(scores, Math.abs).sort();
 }
@@ -45,8 +54,9 @@ export function makeScale(scores: ArrayLike<number>, options: ScaleOptions): Sca
 
 function gammaScale(scores: ArrayLike<number>, { steps, gamma, clipped, full }: ScaleOptions): Scale {
   const m = full ?? reference(scores, clipped);
-  const starts = Float64Array.from({ length: steps }, (_, i) => m * ((i + 0.5) / steps) ** (1 / gamma));
-  const step = (score: number) => (m === 0 ? 0 : Math.floor(steps * (Math.min(Math.abs(score), m) / m) ** gamma + 0.5));
+  const e = evenShare(scores, m);
+  const starts = Float64Array.from({ length: steps }, (_, i) => e + (m - e) * ((i + 0.5) / steps) ** (1 / gamma));
+  const step = (score: number) => (m === 0 ? 0 : Math.floor(steps * (Math.max(0, Math.min(Math.abs(score), m) - e) / (m - e)) ** gamma + 0.5));
   return { full: m, starts, step };
 }
 

@@ -29,6 +29,8 @@ export interface State {
   /** Words below this share of the strongest score are not coloured, 0 … 1. */
   threshold: number;
   hide: Hidable[];
+  /** The text itself, or its outline. */
+  layout: "text" | "outline";
   /** What lists of words hold: words with content, or also stop words, punctuation and artefacts. */
   list: "content" | "all";
   /** Method shown next to the first, or empty. */
@@ -36,6 +38,8 @@ export interface State {
   /** First token of the selected unit. */
   unit: number | null;
   find: string;
+  /** First tokens of the words taken out of the text; null for the smallest set that was found. */
+  without: number[] | null;
   /** The opened head. */
   head: [layer: number, head: number] | null;
   links: Links;
@@ -44,7 +48,7 @@ export interface State {
 export function initialState(payload: Payload): State {
   const first = payload.explanations[0];
   return {
-    view: "read",
+    view: "text",
     method: first.method,
     target: first.target.name,
     level: "word",
@@ -55,10 +59,12 @@ export function initialState(payload: Payload): State {
     range: "relative",
     threshold: 0,
     hide: ["specials"],
+    layout: "text",
     list: "content",
     compare: "",
     unit: null,
     find: "",
+    without: null,
     head: null,
     links: "both",
   };
@@ -82,7 +88,7 @@ export function toHash(state: State, payload: Payload): string {
 
 function text(value: State[keyof State]): string {
   if (value === null) return "";
-  if (Array.isArray(value)) return value.join(",");
+  if (Array.isArray(value)) return value.join(",") || "none";
   return typeof value === "number" ? String(Number(value.toFixed(4))) : value;
 }
 
@@ -116,11 +122,13 @@ export function fromHash(hash: string, payload: Payload, views: readonly string[
   state.range = one("range", RANGES, state.range);
   state.threshold = number("threshold", 0, 1, state.threshold);
   if (given.has("hide")) state.hide = HIDABLE.filter((name) => given.get("hide")!.split(",").includes(name));
+  state.layout = one("layout", ["text", "outline"], state.layout);
   state.list = one("list", ["content", "all"], state.list);
   state.compare = one("compare", readings, "");
   const unit = given.get("unit") ? number("unit", 0, payload.document.tokens - 1, -1) : -1;
   state.unit = Number.isInteger(unit) && unit >= 0 ? unit : null;
   state.find = given.get("find") ?? "";
+  if (given.has("without")) state.without = numbers("without", payload.document.tokens);
   const head = (given.get("head") ?? "").split(",").map(Number);
   const known = inside && head.length === 2 && head[0] < inside.layers && head[1] < inside.heads;
   if (known && head.every((part) => Number.isInteger(part) && part >= 0)) state.head = [head[0], head[1]];

@@ -13,9 +13,10 @@ import { markWindows } from "./windows";
 export interface Marks {
   /** The clicked unit, −1 for none. */
   chosen: number;
-  /** Units of the same word, and units found by searching. */
+  /** Units of the same word, units found by searching, and the words that were tested together. */
   same: Set<number>;
   found: Set<number>;
+  deciding: Set<number>;
 }
 
 /** What stands in the text of one level. */
@@ -143,6 +144,7 @@ export class TextView {
     for (let unit = 0; unit < parts.length; unit++) {
       let name = `${colourClass(picture.steps[unit], signed)} unit`.trimStart();
       if (picture.artefacts.has(unit)) name += " artefact";
+      if (marks.deciding.has(unit)) name += " deciding";
       if (marks.same.has(unit)) name += " same";
       if (marks.found.has(unit)) name += " found";
       if (unit === marks.chosen) name += " chosen";
@@ -159,11 +161,9 @@ export class TextView {
     this.pieces.estimate(size);
   }
 
-  /** Height above every unit in the sheet that scrolls, in pixels; near the truth, without laying anything out. */
+  /** Height above every unit in the sheet, in pixels; near the truth, without laying anything out. */
   tops(level: Level): Float32Array {
-    // The host is placed in the sheet, and the sheet below the passages.
-    const host = this.element.parentElement;
-    const above = (host?.offsetTop ?? 0) + ((host?.offsetParent as HTMLElement | null)?.offsetTop ?? 0);
+    const above = this.element.parentElement?.offsetTop ?? 0;
     return this.pieces.tops(this.layers[level].places).map((top) => top + above);
   }
 

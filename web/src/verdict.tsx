@@ -24,8 +24,8 @@ const SHAPES: Record<VerdictData["level"], { outline: string; sign: string }> = 
   unchecked: { outline: "M8 1a7 7 0 1 1 0 14a7 7 0 1 1 0-14z", sign: "M5.7 6.2a2.3 2.3 0 1 1 3.4 2q-1.1.6-1.1 1.6M8 12.1v.1" },
 };
 
-/** Shape and words; where it stands alone, also that there is a warning. */
-export function Mark({ verdict, alone = true }: { verdict: VerdictData; alone?: boolean }) {
+/** Shape and words, and whether there is a warning. */
+export function Mark({ verdict }: { verdict: VerdictData }) {
   const { outline, sign } = SHAPES[verdict.level];
   const told = [verdict.meaning, ...verdict.sentences, verdict.warning ?? ""].filter(Boolean);
   return (
@@ -35,16 +35,15 @@ export function Mark({ verdict, alone = true }: { verdict: VerdictData; alone?: 
         <path class="sign" d={sign} />
       </svg>
       {verdict.words}
-      {alone && verdict.warning ? ", with a warning" : ""}
+      {verdict.warning ? ", with a warning" : ""}
     </span>
   );
 }
 
-/** The mark, and the sentences behind it. */
+/** The sentences behind the mark. */
 export function Verdict({ verdict, note }: { verdict: VerdictData; note?: string }) {
   return (
     <div class={`verdict ${verdict.level}`}>
-      <Mark verdict={verdict} alone={false} />
       {verdict.meaning && <p class="meaning">{unbroken(verdict.meaning)}</p>}
       {verdict.sentences.map((sentence) => (
         <p key={sentence}>{unbroken(sentence)}</p>

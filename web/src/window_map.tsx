@@ -64,7 +64,7 @@ export function WindowMap(properties: HeadProperties) {
               onPointerMove={point}
               onPointerLeave={() => setPlace(null)}
               onKeyDown={keys}
-              onClick={() => pixel && set({ view: "read", unit: pixel.from[0], layers: [layer], heads: [head] })}
+              onClick={() => pixel && set({ view: "text", layout: "text", unit: pixel.from[0], layers: [layer], heads: [head] })}
             />
             <i class="zero" />
           </div>

@@ -25,7 +25,6 @@ export class PayloadBuilder {
       },
       explanations: [explanation("attcat", "“PL”", true), explanation("rollout", "“PL”", false), explanation("attcat", "“AI”", true)],
       inside: null,
-      curves: [],
       colours: { levels: 8, gamma: 0.75, clipped: 0.005 },
       arrays: {},
     };
@@ -81,7 +80,7 @@ function explanation(method: string, target: string, signed: boolean): Payload["
     method,
     summary: "",
     signed,
-    target: { name: target, label: target, description: `the logit of ${target}` },
+    target: { name: target, label: target, description: `the logit of ${target}`, is_class: true },
     prediction: { label: "PL", probability: 0.9, classes: [["PL", 0.9], ["AI", 0.1]] },
     notices: [],
     verdict: { level: "unchecked", words: "not checked", meaning: "", sentences: [] },

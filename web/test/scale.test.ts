@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { makeScale, reference } from "../src/scale";
+import { evenShare, makeScale, reference } from "../src/scale";
 
 const options = { steps: 8, gamma: 0.75, clipped: 0.005 };
 
@@ -10,13 +10,21 @@ describe("scale by score", () => {
     expect([4, -4, 0].map((score) => scale.step(score))).toEqual([8, 8, 0]);
   });
 
-  it("is the rule of colours.py: round half up of 8·(|s|/m)^γ", () => {
+  it("is the rule of colours.py: round half up of 8·((|s| − e)/(m − e))^γ", () => {
     const scores = Array.from({ length: 300 }, (_, i) => Math.sin(i) ** 3);
     const scale = makeScale(scores, { ...options, kind: "gamma" });
+    const even = evenShare(scores, scale.full);
     for (const score of scores) {
-      const expected = Math.floor(8 * (Math.min(Math.abs(score), scale.full) / scale.full) ** 0.75 + 0.5);
+      const above = Math.max(0, Math.min(Math.abs(score), scale.full) - even) / (scale.full - even);
+      const expected = Math.floor(8 * above ** 0.75 + 0.5);
       expect(scale.step(score)).toBe(expected);
     }
+  });
+
+  it("leaves words white that count less than they would if all counted alike", () => {
+    const scale = makeScale([1, 1, 1, 1, 6], { ...options, kind: "gamma" });
+    expect([1, 2, 6].map((score) => scale.step(score))).toEqual([0, 0, 8]);
+    expect(makeScale([2, 2, 2], { ...options, kind: "gamma" }).step(2)).toBe(8);
   });
 
   it("does not give all the colour to one outlier of a long document", () => {

@@ -15,7 +15,7 @@ describe("the address", () => {
   it("brings a view back", () => {
     const state = {
       ...initialState(payload),
-      view: "heads", method: "rollout", target: "“AI”", level: "sentence" as const, layers: [1], heads: [0, 2],
+      view: "inside", layout: "outline" as const, method: "rollout", target: "“AI”", level: "sentence" as const, layers: [1], heads: [0, 2],
       scale: "quantile" as const, gamma: 0.5, range: "absolute" as const, threshold: 0.25, hide: [], compare: "attention",
       unit: 7, find: "the mill & more", head: [1, 2] as [number, number], links: "attended" as const,
     };
@@ -39,7 +39,6 @@ it("offers a view where the page has its data", () => {
   const offered = (payload: Parameters<(typeof VIEWS)[number]["offered"]>[0]) =>
     VIEWS.filter((view) => view.offered(payload)).map(({ name }) => name);
   const bare = offered(new PayloadBuilder().payload);
-  expect(bare).toContain("read");
-  for (const name of ["heads", "layers", "curves"]) expect(bare).not.toContain(name);
-  expect(offered(payload)).toContain("heads");
+  expect(bare).toEqual(["text", "change", "compare"]);
+  expect(offered(payload)).toContain("inside");
 });

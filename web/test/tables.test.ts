@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { toCsv } from "../src/csv";
-import { axis } from "../src/curves_view";
-import { binned } from "../src/layers_view";
+import { axis } from "../src/change_curve";
 import { clampedWindow, movedWindow, tokensAt, zoomedWindow } from "../src/map_window";
 import { sorted } from "../src/sortable_table";
 
@@ -55,10 +54,6 @@ describe("the part of a map in view", () => {
       expect(tokensAt(((pixel + 0.5) * n) / s, 0, n, s, n)).toEqual([same[0], same.at(-1)]);
     }
   });
-});
-
-it("puts the strongest shown score of a stretch in a column", () => {
-  expect(Array.from(binned([1, -3, 2, 9], Uint8Array.of(1, 1, 1, 0), 2))).toEqual([-3, 2]);
 });
 
 it("marks an axis at round numbers", () => {

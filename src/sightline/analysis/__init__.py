@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sightline.analysis.dataset_inspection import inspect_dataset as inspect_dataset
     from sightline.analysis.effective import EffectiveHead as EffectiveHead
     from sightline.analysis.effective import cancelled_share as cancelled_share
-    from sightline.analysis.effective import effective_attention as effective_attention
     from sightline.analysis.effective import effective_head as effective_head
     from sightline.analysis.filters import TokenFilter as TokenFilter
     from sightline.analysis.filters import stop_word_languages as stop_word_languages
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from sightline.analysis.similarity import similarity_layout as similarity_layout
     from sightline.analysis.similarity import summarise_documents as summarise_documents
     from sightline.analysis.source import AttentionSource as AttentionSource
+    from sightline.methods.effective import effective_attention as effective_attention
     from sightline.results.inside import Inside as Inside
     from sightline.results.inside import Relations as Relations
 

@@ -32,15 +32,15 @@ from sightline.errors import InputError
 from sightline.metrics.dispersion import normalised_rank
 from sightline.metrics.statistics import column_intervals, mean_interval
 from sightline.results.explanation import Explanation
-from sightline.settings.arguments import check_count, check_one_of
 from sightline.settings.inspection import DataSetRule as DataSetRule
+from sightline.settings.values import check_count, check_one_of
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["position", "type", "dataset"]
+TableKind = Literal["position", "type", "dataset"]
 SHARED_AMONG = 5
 """From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 COLUMNS = ("sign", "rank", "text", "score", "position", "instances", "documents")
@@ -67,7 +67,7 @@ class AttributionRow:
 class AttributionTable:
     """The k most positive and the k most negative words."""
 
-    kind: Kind
+    kind: TableKind
     level: Level
     positive: tuple[AttributionRow, ...]
     """Score above 0, largest first."""
@@ -221,7 +221,7 @@ def _by_type(explanation: Explanation, level: Level, filter: TokenFilter | None)
     return groups
 
 
-def _table(kind: Kind, level: Level, rows: list[AttributionRow], k: int) -> AttributionTable:
+def _table(kind: TableKind, level: Level, rows: list[AttributionRow], k: int) -> AttributionTable:
     k = check_count("k", k)
     positive = sorted((row for row in rows if row.score > 0), key=lambda row: -row.score)[:k]
     negative = sorted((row for row in rows if row.score < 0), key=lambda row: row.score)[:k]

@@ -45,11 +45,17 @@ Rerun: TypeAlias = Callable[[Sequence[Encoding]], Sequence[FloatArray]]
 """Returns the scores (n,) of the explained method and target for changed documents."""
 
 
-def exchange_words(explanation: Explanation, rerun: Rerun, *, seed: int = 0) -> Exchange:
-    """Test the strongest words of an explanation for each sign."""
+def exchange_words(
+    explanation: Explanation, rerun: Rerun, *, words: Sequence[int] | None = None, seed: int = 0
+) -> Exchange:
+    """Test words of an explanation, given by their place among the words: by default the strongest of each sign."""
     units = units_of(explanation.encoding, "word").without(explanation.target.read_positions)
     generator = np.random.default_rng(seed)
-    candidates = strongest_units(units.fold(explanation.scores), explanation.signed)
+    if words is None:
+        candidates = strongest_units(units.fold(explanation.scores), explanation.signed)
+    else:
+        places = explanation.encoding.word_ids[units.first_tokens]
+        candidates = np.flatnonzero(np.isin(places, words)).tolist()
     fingerprint = fingerprint_scores(explanation.scores)
     trials = _Trials(explanation, units, generator)
     tested = trials.run(candidates, rerun)

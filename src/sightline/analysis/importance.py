@@ -32,11 +32,12 @@ from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
-from sightline.settings.arguments import check_one_of
+from sightline.settings.values import check_one_of
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
-    from sightline.api.model import Document, Model
+    from sightline.api.loaded import Document
+    from sightline.api.model import Model
 
 Normalize = Literal["minmax", "sum", "raw"]
 Importance = npt.NDArray[np.float64]

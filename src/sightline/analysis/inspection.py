@@ -41,14 +41,15 @@ from sightline.progress import Progress
 from sightline.results.explanation import Explanation
 from sightline.results.inside import Inside
 from sightline.results.report import Report
-from sightline.settings.arguments import check_head, check_layer, check_position
-from sightline.settings.inspection import Count, InspectSettings
+from sightline.settings.inspection import InspectSettings, PartnerCount
+from sightline.settings.values import check_head, check_layer, check_position
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.api.model import Document, Model
+    from sightline.api.loaded import Document
+    from sightline.api.model import Model
 
 TRANSFORMED_TOKENS = 256
 """Tokens up to which the anisotropy of transformed vectors is computed: there are n×n of them per layer."""
@@ -78,7 +79,7 @@ class InspectionSettings(InspectSettings):
         return "all" if self.layer is None else self.layer
 
     @property
-    def counting(self) -> Count:
+    def counting(self) -> PartnerCount:
         """How relations are counted."""
         return self.count or ("pairs" if self.scaled else "tokens")
 

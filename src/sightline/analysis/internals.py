@@ -22,8 +22,8 @@ from sightline.analysis.source import AttentionSource, Floats, check_head_weight
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
 from sightline.progress import Progress
-from sightline.results.inside import Inside, Relations, Windows
-from sightline.settings.arguments import check_count
+from sightline.results.inside import Inside, Relations, StraightWindows
+from sightline.settings.values import check_count
 
 BUDGET = 1_500_000
 """Bytes of relations that fit in a report."""
@@ -104,13 +104,13 @@ def _straighten_layer(attention: Attention, thumbnail: int) -> tuple[Floats, Flo
     return large, small, attention.window
 
 
-def _stack_windows(layers: Sequence[tuple[Floats, Floats, int] | None]) -> Windows | None:
+def _stack_windows(layers: Sequence[tuple[Floats, Floats, int] | None]) -> StraightWindows | None:
     """Return the windows of all layers; None where a layer has none, or too few distances for the common size."""
     known = [layer for layer in layers if layer is not None]
     if len(known) < len(layers) or len({(large.shape, small.shape) for large, small, _ in known}) > 1:
         return None
     maps, thumbnails, reach = zip(*known, strict=True)
-    return Windows(
+    return StraightWindows(
         np.stack(maps).astype(np.float32), np.stack(thumbnails).astype(np.float32), np.array(reach, dtype=np.int64)
     )
 

@@ -28,7 +28,7 @@ from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.methods.decomposition.block import AttentionBlock, attention_block
 from sightline.metrics.dispersion import anisotropy
-from sightline.metrics.inputs import SightlineWarning
+from sightline.metrics.score_inputs import SightlineWarning
 from sightline.passes.trace import Trace
 
 if TYPE_CHECKING:

@@ -28,12 +28,13 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.methods.decomposition.matrices import relevance_matrices
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count, check_head, check_layer, check_position
+from sightline.settings.values import check_count, check_head, check_layer, check_position
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.api.model import Document, Model
+    from sightline.api.loaded import Document
+    from sightline.api.model import Model
 
 THUMBNAIL = 64
 """Pixels of a side of a small picture."""
@@ -206,10 +207,10 @@ def attention_graphs(trace: Trace) -> dict[str, Floats]:
     }
 
 
-Span = tuple[int, int]
+TileSpan = tuple[int, int]
 
 
-def tile(source: AttentionSource, layer: int, head: int, rows: Span, columns: Span) -> Floats:
+def tile(source: AttentionSource, layer: int, head: int, rows: TileSpan, columns: TileSpan) -> Floats:
     """Return the weights A[rows[0]:rows[1], columns[0]:columns[1]] of one head, (r, c), cut at the end of the text.
 
     O(r·n) time and O(r·c) memory.
@@ -221,7 +222,7 @@ def tile(source: AttentionSource, layer: int, head: int, rows: Span, columns: Sp
 
 
 def pooled_tile(
-    source: AttentionSource, layer: int, head: int, rows: Span | None, columns: Span | None, size: int
+    source: AttentionSource, layer: int, head: int, rows: TileSpan | None, columns: TileSpan | None, size: int
 ) -> NDArray[np.float64]:
     """Return `tile` reduced to at most `size` pixels per side, (r, c), each pixel the mean of its cells.
 
@@ -273,14 +274,14 @@ def strongest_relations(
     return {"attended": _strongest(attended, k), "attending": _strongest(attending, k)}
 
 
-def _clip_span(span: Span, n: int, name: str) -> Span:
+def _clip_span(span: TileSpan, n: int, name: str) -> TileSpan:
     first, stop = span
     if not 0 <= first < min(stop, n):
         raise OptionError(f"{name} {first}-{stop} hold no token of the document, which has {n} (0-{n - 1}).")
     return first, min(stop, n)
 
 
-def _check_span(span: Span | None, n: int, name: str) -> Span:
+def _check_span(span: TileSpan | None, n: int, name: str) -> TileSpan:
     first, stop = (0, n) if span is None else span
     if not 0 <= first < stop <= n:
         raise OptionError(f"{name}={first}:{stop} asked for, the document has {n} tokens (0:{n}).")

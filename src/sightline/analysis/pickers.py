@@ -17,7 +17,7 @@ from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models.classes import classes_of, no_class
 from sightline.models.target import class_index
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count
+from sightline.settings.values import check_count
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import AttentionSource, Floats, check_head_weights, is_banded, weighted_mean
 from sightline.errors import InputError, OptionError
-from sightline.metrics.inputs import score_vector
-from sightline.settings.arguments import check_count, check_head, check_layer, check_position
+from sightline.metrics.score_inputs import score_vector
+from sightline.settings.values import check_count, check_head, check_layer, check_position
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
 

@@ -27,8 +27,8 @@ from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import check_head_weights
 from sightline.errors import OptionError
 from sightline.metrics.token_sets import descending_ranks
-from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of
-from sightline.settings.inspection import Count as Count
+from sightline.settings.inspection import PartnerCount as PartnerCount
+from sightline.settings.values import check_count, check_head, check_layer, check_one_of
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -45,11 +45,11 @@ SHORT_DOCUMENT = 1024
 """Tokens up to which lists are compared with everything that they could hold."""
 
 
-def resolve_count(count: Count | None, head_weights: npt.ArrayLike | None = None) -> Count:
+def resolve_count(count: PartnerCount | None, head_weights: npt.ArrayLike | None = None) -> PartnerCount:
     """Return how to count: "tokens" unless said otherwise, "pairs" where heads are weighted."""
     if count is None:
         return "tokens" if head_weights is None else "pairs"
-    if check_one_of("count", count, get_args(Count)) == "tokens" and head_weights is not None:
+    if check_one_of("count", count, get_args(PartnerCount)) == "tokens" and head_weights is not None:
         raise OptionError("Heads cannot be weighted where every querying token counts once; use count='pairs'.")
     return count
 
@@ -102,7 +102,7 @@ class RelationCounts:
         head: int | None = None,
         head_weights: npt.ArrayLike | None = None,
         *,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
     ) -> Values:
         """Return counts by position (n,): of one head, of one layer, over one head number of all layers, or over all.
 
@@ -136,7 +136,7 @@ class RelationCounts:
         *,
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
         """Return one row per word (or token), most counted first: rank, text, position, count."""
@@ -162,7 +162,7 @@ class RelationCounts:
         *,
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
         """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean.
@@ -195,7 +195,7 @@ class RelationCounts:
         by: Literal["type", "position"] = "type",
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
         top: int = 20,
     ) -> pd.DataFrame:
         """Return what is among the `top` both attended and attending: both counts, both ranks; best sum of ranks first.
@@ -232,7 +232,7 @@ class RelationCounts:
         head: int | None = None,
         *,
         head_weights: npt.ArrayLike | None = None,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
     ) -> pd.DataFrame:
         """Return each instance of one word, in document order, with its counts.
 
@@ -257,7 +257,7 @@ class RelationCounts:
             columns |= {side: counted[chosen], f"{side}_rank": descending_ranks(counted)[chosen]}
         return pd.DataFrame(columns)
 
-    def to_frame(self, level: Level = "token", *, count: Count | None = None) -> pd.DataFrame:
+    def to_frame(self, level: Level = "token", *, count: PartnerCount | None = None) -> pd.DataFrame:
         """Return one row per word (or token) that was kept, in document order, with the counts over all heads."""
         import pandas as pd
 
@@ -275,7 +275,7 @@ class RelationCounts:
         layer: int | None = None,
         head: int | None = None,
         *,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
     ) -> float | None:
         """Return the share of the tokens that the counted lists could hold which they do hold.
 
@@ -299,7 +299,7 @@ class RelationCounts:
         layer: int | None = None,
         head: int | None = None,
         *,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
     ) -> bool:
         """Return whether the counted lists hold every token that they could hold, so that counts do not rank words."""
         return self.saturation(direction, layer, head, count=count) == 1.0
@@ -311,7 +311,7 @@ class RelationCounts:
         layer: int | None = None,
         head: int | None = None,
         head_weights: npt.ArrayLike | None = None,
-        count: Count | None = None,
+        count: PartnerCount | None = None,
     ) -> Values:
         """Counts of every word or token (U,), also of those that the filter dropped."""
         by_token = self.counts(direction, layer, head, head_weights, count=count)
@@ -328,7 +328,7 @@ class RelationCounts:
         layer: int | None,
         head: int | None,
         head_weights: npt.ArrayLike | None,
-        count: Count | None,
+        count: PartnerCount | None,
     ) -> Values:
         """Counts of every type (T,)."""
         counts = self._unit_counts(types.units, direction, layer, head, head_weights, count)

@@ -40,7 +40,7 @@ from sightline.analysis.source import AttentionSource, Booleans, track
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention, TopK
 from sightline.errors import UnsupportedError
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of, check_position
+from sightline.settings.values import check_count, check_head, check_layer, check_one_of, check_position
 from sightline.text import Encoding
 from sightline.text.units import units_of
 

@@ -1,4 +1,4 @@
-"""Checks of explanations on the model they explain: the comparison with random orders, and the exchange of words.
+"""Checks of explanations on the model they explain: words are deleted, and the words to be named change places.
 
 `Checker` holds what both need of a model. The measurements themselves are `metrics.check` and `analysis.exchange`; what
 they say about an explanation is its `verdict` and its `artefacts`.
@@ -6,30 +6,31 @@ they say about an explanation is its `verdict` and its `artefacts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sightline.analysis.exchange import Rerun, exchange_checks, exchange_words, name_sinks
-from sightline.errors import SightlineError, UnsupportedError
+from sightline.analysis.filters import TokenFilter
+from sightline.errors import InputError, SightlineError, UnsupportedError
 from sightline.methods import METHODS
-from sightline.metrics.check import CheckReplacement, faithfulness_checks, passage_checks, passage_engine
+from sightline.metrics.check import Deletions, check_words
 from sightline.models import Network
+from sightline.models.origin import check_origin
 from sightline.progress import Progress
 from sightline.results.artefacts import EXCHANGE_ENTRIES
+from sightline.results.check import Check
 from sightline.results.explanation import Explanation, FloatArray
-from sightline.results.verdict import CHECK_ENTRIES
+from sightline.results.verdict import NOT_COMPARABLE
 from sightline.text import Encoding
 
-CHECK_STAGE = "comparing with random orders"
-PASSAGES_STAGE = "deleting sentences"
 EXCHANGE_STAGE = "exchanging words"
 REPRODUCED = 1e-3
 """Scores of a second run may differ by this share of the largest score."""
+_FILLERS = TokenFilter()
 
 
 @dataclass(frozen=True)
@@ -41,86 +42,82 @@ class Checker:
     """Returns a function that computes the scores of the same method and target for changed documents."""
     received: Callable[[Explanation], FloatArray]
     """Returns the attention that every token of the document receives, (L, H, n)."""
+    readings: int | None = None
+    """The most documents that the check of one explanation may read."""
+    threshold: float | None = None
+    """The value of a single output at which the answer changes."""
+    artefacts: bool = True
+    """Whether words that would be named change places with others."""
 
-    def check(
-        self,
-        explanation: Explanation,
-        *,
-        replacement: CheckReplacement,
-        orderings: int | None,
-        budget: int | None,
-        seed: int,
-        artefacts: bool,
-        progress: Progress | None,
-    ) -> Explanation:
-        """Check scores of any origin; what former checks measured is replaced (see `Model.check`)."""
-        (measured,) = faithfulness_checks(
-            self.network,
-            [explanation],
-            orderings=orderings,
-            budget=budget,
-            replacement=replacement,
-            seed=seed,
-            progress=None if progress is None else partial(progress, CHECK_STAGE),
-        )
-        former = {*CHECK_ENTRIES, *EXCHANGE_ENTRIES}
+    def check(self, explanation: Explanation, progress: Progress | None) -> Explanation:
+        """Check scores of any origin; what former checks measured is replaced."""
+        former = {*EXCHANGE_ENTRIES, NOT_COMPARABLE}
         checks = {name: value for name, value in explanation.checks.items() if name not in former}
         checks["special_share"] = special_share(explanation.scores, explanation.encoding)
-        checks |= measured.checks
-        if measured.curve is not None:
-            checks |= passage_checks(self.network, explanation, seed=seed)
-        checked = replace(explanation, checks=checks, removal=measured.curve, exchange=None)
-        if artefacts and _can_repeat(checked) and self._reproduces(checked):
-            checked = self._exchange(checked, progress, seed=seed)
-        return checked
+        (checked,) = self._delete([replace(explanation, checks=checks, check=None, exchange=None)], progress)
+        repeatable = self.artefacts and _can_repeat(checked) and self._reproduces(checked)
+        return self._exchange(checked, progress) if repeatable else checked
 
-    def check_all(
-        self,
-        explanations: Mapping[str, Any],
-        *,
-        budget: int | None,
-        replacement: CheckReplacement,
-        artefacts: bool,
-        progress: Progress | None,
-    ) -> dict[str, Any]:
-        """Check new explanations of one document, by method or by method and label, on shared model calls."""
-        flat = [
-            explanation
-            for nested in explanations.values()
-            for explanation in (nested.values() if isinstance(nested, dict) else [nested])
-        ]
-        watch = None if progress is None else partial(progress, CHECK_STAGE)
-        if watch is not None:
-            watch(0, 0)  # so that the time of the first call can be told
-        measured = iter(faithfulness_checks(self.network, flat, budget=budget, replacement=replacement, progress=watch))
-        engine = passage_engine(self.network, flat[0]) if flat else None
+    def check_all(self, explanations: Mapping[str, Any], *, every: bool, progress: Progress | None) -> dict[str, Any]:
+        """Check new explanations of one document, by method or by method and label.
 
-        def add_check(value: Any) -> Any:
+        Only those of the first method are checked, unless `every` asks for all. Explanations of one target share what
+        the model reads, and the level of the test.
+        """
+        chosen = explanations if every else dict(list(explanations.items())[:1])
+        by_target: dict[tuple[object, ...], list[Explanation]] = {}
+        for explanation in _flatten(chosen):
+            target = explanation.target
+            key = (target.index, target.contrast, target.position, target.span, target.ends, target.window)
+            by_target.setdefault(key, []).append(explanation)
+        checked: dict[int, Explanation] = {}
+        for group in by_target.values():
+            for explanation, result in zip(group, self._delete(group, progress), strict=True):
+                repeatable = self.artefacts and _can_repeat(result)
+                checked[id(explanation)] = self._exchange(result, progress) if repeatable else result
+
+        def result_of(value: Any) -> Any:
             if isinstance(value, dict):
-                return {name: add_check(nested) for name, nested in value.items()}
-            checks, curve = next(measured)
-            if curve is not None:
-                if progress is not None:
-                    progress(PASSAGES_STAGE, 0, 0)
-                checks = {**checks, **passage_checks(self.network, value, engine=engine)}
-            checked = replace(value, checks={**value.checks, **checks}, removal=curve)
-            return self._exchange(checked, progress) if artefacts and _can_repeat(checked) else checked
+                return {name: result_of(nested) for name, nested in value.items()}
+            return checked.get(id(value), value)
 
-        return {name: add_check(value) for name, value in explanations.items()}
+        return {name: result_of(value) for name, value in explanations.items()}
 
-    def _exchange(self, explanation: Explanation, progress: Progress | None, *, seed: int = 0) -> Explanation:
-        """Exchange the strongest words of an explanation that was made by this model."""
+    def _delete(self, explanations: Sequence[Explanation], progress: Progress | None) -> list[Explanation]:
+        """Return explanations of one document and target with what deleting their words showed."""
+        first = explanations[0]
+        for explanation in explanations:
+            check_origin(explanation.encoding, explanation.provenance, self.network)
+        try:
+            deletions = Deletions(self.network, first.encoding, first.target, threshold=self.threshold)
+            fillers = np.array([_FILLERS.drops(text) for text in deletions.units.texts], dtype=np.bool_)
+            checks = check_words(deletions, explanations, fillers, readings=self.readings, progress=progress)
+        except (InputError, UnsupportedError) as error:
+            return [
+                replace(explanation, checks={**explanation.checks, NOT_COMPARABLE: str(error)})
+                for explanation in explanations
+            ]
+        return [replace(explanation, check=check) for explanation, check in zip(explanations, checks, strict=True)]
+
+    def _exchange(self, explanation: Explanation, progress: Progress | None) -> Explanation:
+        """Exchange the words that would be named, of scores that this model gave; keep those that pass."""
+        check = explanation.check
+        if check is None or not check.named:
+            return explanation
         if progress is not None:
             progress(EXCHANGE_STAGE, 0, 0)
-        exchange = exchange_words(explanation, self.repeat(explanation), seed=seed)
+        exchange = exchange_words(explanation, self.repeat(explanation), words=[word.index for word in check.named])
         if exchange.artefacts and explanation.encoding.windows is None:
             with suppress(UnsupportedError):  # a model whose attention cannot be seen
                 exchange = name_sinks(exchange, self.received(explanation))
         checks = {**explanation.checks, **exchange_checks(explanation, exchange)}
-        return replace(explanation, checks=checks, exchange=exchange)
+        flagged = {position for artefact in exchange.artefacts for position in artefact.tokens}
+        return replace(explanation, checks=checks, exchange=exchange, check=_unname(check, flagged))
 
     def _reproduces(self, explanation: Explanation) -> bool:
         """Whether the scores are those that the method gives on this model: neither edited nor made elsewhere."""
+        if explanation.check is None or not explanation.check.named:
+            return False
         try:
             (scores,) = self.repeat(explanation)([explanation.encoding])
         except SightlineError:
@@ -133,6 +130,19 @@ def special_share(scores: FloatArray, encoding: Encoding) -> float:
     """Return the share of the total magnitude on special tokens."""
     mass = float(np.abs(scores).sum())
     return float(np.abs(scores[encoding.special]).sum()) / mass if mass else 0.0
+
+
+def _unname(check: Check, flagged: set[int]) -> Check:
+    """Return the check without naming words that have one of these tokens."""
+    return replace(check, named=tuple(word for word in check.named if flagged.isdisjoint(word.tokens)))
+
+
+def _flatten(explanations: Mapping[str, Any]) -> list[Explanation]:
+    return [
+        explanation
+        for nested in explanations.values()
+        for explanation in (nested.values() if isinstance(nested, dict) else [nested])
+    ]
 
 
 def _can_repeat(explanation: Explanation) -> bool:

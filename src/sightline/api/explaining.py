@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -25,15 +26,16 @@ from sightline.api.checking import special_share
 from sightline.errors import OptionError, TargetError, UnsupportedError
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import ChosenMethods
-from sightline.models import ALL, Network, TargetLike
+from sightline.models import ALL, Network, Prediction, TargetLike
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
-from sightline.models.target import check_quantity
-from sightline.models.tasks import TokenClassification
+from sightline.models.target import ENTITIES, check_quantity
+from sightline.models.task import name_tokens
+from sightline.models.tasks import MaskedLanguageModel, TokenClassification
 from sightline.models.torch_context import own_torch_context
 from sightline.passes.document_windows import WindowedPass, describe_windows
 from sightline.passes.forward import Pass, Request
-from sightline.passes.input_encoder import InputEncoder
 from sightline.passes.prefixes import PrefixPass
+from sightline.passes.reading import Reader
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.results.continuation import ContinuationExplanation, Origin
@@ -47,10 +49,36 @@ class Explainer:
     """Explains documents with one model."""
 
     network: Network
-    encoder: InputEncoder
+
+    def predict(
+        self, encodings: Sequence[Encoding], position: int | None, batch_size: int | None = None
+    ) -> list[Prediction]:
+        """Return what the model predicts for each document; no more logits are held than those of one batch."""
+        task, predictions = self.network.task, {}
+        for number, logits in self.network.run_each(encodings, batch_size=batch_size):
+            target = task.resolve(logits, encodings[number], None, None, position)
+            predictions[number] = task.prediction(logits, encodings[number], target.position)
+        return [predictions[number] for number in range(len(encodings))]
+
+    def explain(
+        self,
+        encodings: Sequence[Encoding],
+        request: Request,
+        chosen: ChosenMethods,
+        progress: Progress | None,
+        batch_size: int | None = None,
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number and the results (see `explain_traces`) of every document, batch by batch."""
+        for batch in batches(encodings, padded=self.network.pads, most=batch_size):
+            traces = self.trace([encodings[number] for number in batch], request)
+            yield from zip(batch, self.explain_traces(traces, request, chosen, progress), strict=True)
 
     def trace(self, encodings: Sequence[Encoding], request: Request) -> list[Trace]:
-        """Return the traces of encodings that share a pass where the model can be padded; windows have their own."""
+        """Return the traces of encodings that share a pass where the model can be padded; windows have their own.
+
+        If all entities are wanted, the target of a trace is the predicted label of its most confident token.
+        """
+        request = replace(request, target=self._find_target(request.target))
         short = [encoding for encoding in encodings if encoding.windows is None]
         if self.network.pads:
             shared = Pass(self.network, short, [request] * len(short))
@@ -66,13 +94,28 @@ class Explainer:
 
     def _make_trace(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
-        trace.reader = self.encoder.encode
+        trace.reader = Reader(self.network).read
         return trace
 
+    def _find_target(self, target: TargetLike) -> TargetLike:
+        """Return a target as a pass takes it: words of a masked language model as ids, none for all entities."""
+        if isinstance(self.network.task, MaskedLanguageModel) and self.network.tokenizer is not None:
+            return name_tokens(target, self.network.task, self.network.tokenizer)
+        return None if self._names_entities(target) else target
+
+    def _names_entities(self, target: TargetLike) -> bool:
+        """Return whether every entity is to be explained; a label of this name takes precedence."""
+        return isinstance(target, str) and target == ENTITIES and ENTITIES not in self.network.task.facts.labels
+
     def explain_traces(
-        self, traces: Sequence[Trace], chosen: ChosenMethods, progress: Progress | None
+        self, traces: Sequence[Trace], request: Request, chosen: ChosenMethods, progress: Progress | None
     ) -> list[dict[str, Any]]:
-        """Return method -> explanation of every trace of one pass; for all classes, method -> label -> explanation."""
+        """Return method -> explanation of every trace of one pass.
+
+        For all classes or entities, it is method -> label or entity -> explanation.
+        """
+        if self._names_entities(request.target):
+            return [self._explain_entities(trace, chosen, request.quantity, progress) for trace in traces]
         shared = traces[0].shared
         _announce_needs(shared, chosen)
         if shared.requests[traces[0].document].target != ALL:
@@ -110,7 +153,7 @@ class Explainer:
         trace.progress = None
         return explanations
 
-    def explain_entities(
+    def _explain_entities(
         self, trace: Trace, chosen: ChosenMethods, quantity: str | None, progress: Progress | None
     ) -> dict[str, Any]:
         """Return method -> entity -> explanation of a traced document: one forward, one backward per entity."""
@@ -170,10 +213,8 @@ class Explainer:
 
         def rerun(encodings: Sequence[Encoding]) -> list[FloatArray]:
             scores: dict[int, FloatArray] = {}
-            for batch in batches(encodings, padded=self.network.pads):
-                traces = self.trace([encodings[place] for place in batch], _repeat_request(explanation))
-                for place, by_method in zip(batch, self.explain_traces(traces, chosen, None), strict=True):
-                    scores[place] = by_method[explanation.method].scores
+            for place, by_method in self.explain(encodings, _repeat_request(explanation), chosen, None):
+                scores[place] = by_method[explanation.method].scores
             return [scores[place] for place in range(len(encodings))]
 
         return rerun
@@ -193,7 +234,7 @@ class Explainer:
             layer_kind=attribution.layer_kind,
             checks=checks,
             options=options,
-            provenance=provenance_of(self.network),
+            provenance=_provenance_of_pass(trace.shared),
             extras={**attribution.extras, **describe_windows(trace.shared, trace.target)},
             signed=entry.signed,
         )
@@ -213,22 +254,15 @@ def _announce_needs(shared: Pass, chosen: ChosenMethods) -> None:
     shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
 
 
-def check_trace(
-    trace: Trace,
-    network: Network,
-    target: TargetLike,
-    quantity: str | None,
-    position: int | None,
-    pair: object,
-    truncate: bool,
-) -> None:
+def check_trace(trace: Trace, network: Network, request: Request, pair: object, truncate: bool) -> None:
     """Raise OptionError for a trace of another model or other weights, and for arguments that the trace fixes."""
     if trace.network is not network:
         raise OptionError("The trace was made by another model. Give one of model.trace().")
     if trace.shared.weights_state != network.weights_state:
         raise OptionError("The weights of the model have changed since the trace was made: make a new trace.")
+    quantity = request.quantity
     other_quantity = quantity is not None and quantity != check_quantity(trace.chosen_quantity)
-    if (target, position, pair, truncate) != (None, None, None, False) or other_quantity:
+    if (request.target, request.position, pair, truncate) != (None, None, None, False) or other_quantity:
         raise OptionError(
             "A trace has its own document, target, quantity and position, and was read in windows or truncated: leave "
             "them out, or give them to encode() and trace()."
@@ -260,20 +294,30 @@ def provenance_of(network: Network) -> dict[str, str]:
     }
 
 
+_OF_PASSES: WeakKeyDictionary[Pass, dict[str, str]] = WeakKeyDictionary()
+
+
+def _provenance_of_pass(shared: Pass) -> dict[str, str]:
+    """Return the provenance of all the results of a pass, which looks only once whether weights have changed."""
+    if shared not in _OF_PASSES:
+        _OF_PASSES[shared] = provenance_of(shared.network)
+    return dict(_OF_PASSES[shared])
+
+
 _version = cache(version)  # reading a package's metadata takes a millisecond
 
 
-def batches(encodings: Sequence[Encoding], *, padded: bool) -> Iterator[list[int]]:
+def batches(encodings: Sequence[Encoding], *, padded: bool, most: int | None = None) -> Iterator[list[int]]:
     """Yield the numbers of documents that share a pass: documents with windows alone, others by length.
 
-    If the model cannot be padded, every document has a pass of its own.
+    If the model cannot be padded, every document has a pass of its own. `most` bounds the documents of a pass.
     """
     if not padded:
         yield from ([index] for index in range(len(encodings)))
         return
     short = [index for index, encoding in enumerate(encodings) if encoding.windows is None]
     yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
-    for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):
+    for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS, most=most):
         yield [short[place] for place in batch]
 
 

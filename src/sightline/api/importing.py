@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.text import Encoding, Level, units_of
 
-Span = tuple[int, int, float]
+ScoredSpan = tuple[int, int, float]
 """Characters [start, end) of the text, and their score."""
 _SPECIAL = re.compile(r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS)\]|</?(?:s|pad|unk|mask|bos|eos)>|<\|[^|]*\|>", re.IGNORECASE)
 _UNKNOWN = re.compile(r"\[UNK\]|<unk>", re.IGNORECASE)
@@ -104,10 +104,10 @@ def _read_inseq(sequence: Any) -> list[tuple[str, float]]:
     return list(zip(written, totals.tolist(), strict=True))
 
 
-def find_tokens(text: str, tokens: Iterable[tuple[str, float]]) -> list[Span]:
+def find_tokens(text: str, tokens: Iterable[tuple[str, float]]) -> list[ScoredSpan]:
     """Return where tokens stand in a text, which they spell from its beginning; a special token stands nowhere."""
     plain, places = _fold(text)
-    spans: list[Span] = []
+    spans: list[ScoredSpan] = []
     cursor, unknown = 0, False
     for token, score in tokens:
         if not token.strip() or (_SPECIAL.fullmatch(token.strip()) and not _begins(plain, cursor, token)):
@@ -144,13 +144,13 @@ def _fold(text: str) -> tuple[str, list[int]]:
     return "".join(folded), places
 
 
-def _spans_of_words(encoding: Encoding, scores: Mapping[str, float]) -> list[Span]:
+def _spans_of_words(encoding: Encoding, scores: Mapping[str, float]) -> list[ScoredSpan]:
     """Return the spans of words; the score of a word is divided among its instances."""
     instances: dict[str, list[tuple[int, int]]] = {}
     for word in encoding.words:
         if word.segment == 0:
             instances.setdefault(word.text.casefold(), []).append((word.start, word.end))
-    spans: list[Span] = []
+    spans: list[ScoredSpan] = []
     for written, score in scores.items():
         found = instances.get(str(written).casefold())
         if not found:
@@ -172,7 +172,7 @@ def _spread_units(encoding: Encoding, scores: NDArray[np.float64], level: Level)
     return units.spread(scores)
 
 
-def _spread_spans(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.float64]:
+def _spread_spans(encoding: Encoding, spans: Sequence[ScoredSpan]) -> NDArray[np.float64]:
     """Return scores (n,): of a span's score, each token gets the share of visible characters that it covers."""
     text = encoding.text
     visible = np.concatenate([[0], np.cumsum([not character.isspace() for character in text])])

@@ -31,7 +31,7 @@ from sightline.attention.band_layout import (
 )
 from sightline.attention.protocol import DENSE_LIMIT, Attention, Pool, TopK
 from sightline.errors import InputError
-from sightline.settings.arguments import check_count, check_index, check_one_of, check_position
+from sightline.settings.values import check_count, check_index, check_one_of, check_position
 
 
 class BandedAttention(Attention):

@@ -18,7 +18,7 @@ from sightline.attention import arrays
 from sightline.attention.arrays import Booleans, Floats, Vector
 from sightline.attention.protocol import DENSE_LIMIT, Attention, Pool, TopK
 from sightline.errors import InputError
-from sightline.settings.arguments import check_count, check_index, check_one_of, check_position
+from sightline.settings.values import check_count, check_index, check_one_of, check_position
 
 Rows = Callable[[slice, int, int], Tensor]
 """(heads, first row, row after the last) -> A[heads, first:stop], (heads, rows, n)."""

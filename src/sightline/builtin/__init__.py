@@ -1,4 +1,4 @@
-"""What ships inside the package: a small Longformer classifier and three long documents to try it on.
+"""What ships inside the package: a small Longformer classifier and four long documents to try it on.
 
 The classifier tells documents about programming languages from documents about artificial intelligence; its card,
 `model/MODEL_CARD.md`, says what it learnt from, how good it is and where it fails. Importing this module loads nothing.
@@ -20,5 +20,9 @@ def model_folder() -> Path:
 
 
 def documents() -> dict[str, Path]:
-    """Return the built-in documents by name: machine_learning, programming_languages, learned_compilers."""
+    """Return the built-in documents by name.
+
+    machine_learning and programming_languages are about one subject each, learned_compilers is about both, and in
+    library_report, the report of a town library, a few words in one paragraph decide.
+    """
     return {path.stem: path for path in sorted((_HERE / "documents").glob("*.txt"))}

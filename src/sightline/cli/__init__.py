@@ -17,6 +17,6 @@ def main() -> None:
 
         app(prog_name="sightline")
     except KeyboardInterrupt:
-        from sightline.cli.errors import report_interrupt
+        from sightline.cli.error_reports import report_interrupt
 
         sys.exit(report_interrupt())

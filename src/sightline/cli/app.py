@@ -8,18 +8,15 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.adversary import adversary
-from sightline.cli.compare import compare
-from sightline.cli.convert import convert
 from sightline.cli.demo import demo
-from sightline.cli.evaluate import evaluate
+from sightline.cli.evaluate import compare, evaluate
 from sightline.cli.explain import explain
 from sightline.cli.inspect import inspect
+from sightline.cli.lab import adversary, convert, train
 from sightline.cli.listing import methods, metrics
 from sightline.cli.query import query
 from sightline.cli.run import run
 from sightline.cli.serve import serve
-from sightline.cli.train import train
 
 SUMMARY = "Explain the predictions of Transformer text models: which words decided, and how far to trust the answer."
 EXAMPLES = """\b

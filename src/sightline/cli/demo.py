@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from sightline import builtin
-from sightline.cli.errors import reports_errors
-from sightline.cli.options import Debug
+from sightline.cli.declared import command
+from sightline.cli.input_texts import read_text
 from sightline.cli.output import print_text
-from sightline.cli.progress import LateProgress
-from sightline.cli.reading import read_text
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting, use_free_cores
 from sightline.errors import UsageError
 from sightline.files.writing import check_writable
 from sightline.registry import suggestion
+from sightline.settings.options import Settings, option
 
 DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
-DEMO_DOCUMENT = "learned_compilers"
 
 
-@reports_errors
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")] = Path(
-        "sightline-demo.html"
-    ),
-    document: Annotated[str, typer.Option(metavar="NAME", help="Which built-in document.")] = DEMO_DOCUMENT,
-    debug: Debug = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DemoCommand(Settings):
+    """Options of `sightline demo`."""
+
+    output: Path = option(
+        Path("sightline-demo.html"), flag=("--output", "-o"), metavar="FILE", help="Where to write the page."
+    )
+    document: str = option("library_report", metavar="NAME", help="Which built-in document.")
+
+
+@command
+def demo(settings: DemoCommand) -> None:
     """Explain a built-in long document and write a page.
 
     \b
@@ -37,6 +40,7 @@ def demo(
       sightline demo
       sightline demo --document machine_learning -o page.html
     """
+    output, document = settings.output, settings.document
     check_writable(output)
     known = builtin.documents()
     if document not in known:
@@ -46,7 +50,7 @@ def demo(
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.api.model import load
+            from sightline.api.load import load
             from sightline.results.report import Report
 
         use_free_cores()

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
-from sightline.cli.declared import command
-from sightline.cli.errors import one_line
-from sightline.cli.output import FIGURES, Format, check_printable, choose_format, emit
-from sightline.cli.progress import CheckTime, LateProgress
-from sightline.cli.reading import read_texts
+from sightline.cli.declared import command, method_options
+from sightline.cli.error_reports import one_line
+from sightline.cli.input_texts import read_texts
+from sightline.cli.output import FIGURES, Format, check_printable, choose_formats, emit
+from sightline.cli.progress_bar import CheckTime, LateProgress
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options
 from sightline.errors import OptionError
 from sightline.files.writing import check_writable, write_whole
 from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.settings.explain import PLAIN_TEXT, ExplainSettings, LoadSettings
-from sightline.settings.options import Rule, option, unused
+from sightline.settings.options import OptionRule, option, unused
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation
@@ -32,7 +31,7 @@ EVERY_CLASS = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainCommand(ExplainSettings, LoadSettings):
-    """What `sightline explain` can be told."""
+    """Options of `sightline explain`."""
 
     file: str = option(
         positional=True,
@@ -52,7 +51,9 @@ class ExplainCommand(ExplainSettings, LoadSettings):
     format: Format | None = option(
         None, help="Format of the result. [default: by the suffix of the output file, else text]"
     )
-    output: Path | None = option(None, flag=("--output", "-o"), metavar="FILE", help="Write the result to this file.")
+    output: tuple[Path, ...] = option(
+        (), flag=("--output", "-o"), metavar="FILE", help="Write the result to this file; may be repeated."
+    )
     level: Literal["token", "word", "sentence"] = option(
         "token", help="One CSV row per token, word or sentence; JSON lists the scores of this level as well."
     )
@@ -60,19 +61,23 @@ class ExplainCommand(ExplainSettings, LoadSettings):
     all_words: bool = option(False, help="List stop words, punctuation and artefacts as well.")
 
     @property
-    def chosen_format(self) -> Format:
-        """The format of the result."""
-        return choose_format(self.format, self.output)
+    def wanted(self) -> list[tuple[Format, Path | None]]:
+        """The formats of the result, each with its file; None to print it."""
+        return choose_formats(self.format, self.output)
+
+    def draws(self) -> bool:
+        """Whether a figure is drawn."""
+        return any(chosen in FIGURES for chosen, _ in self.wanted)
 
     @property
     def continues(self) -> bool:
         """Whether a continuation of the document is explained."""
         return self.continuation is not None or self.max_new_tokens is not None
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "true_label",
-            when=lambda settings: settings.chosen_format not in FIGURES,
+            when=lambda settings: not settings.draws(),
             reason="is named in figures only: add -o figure.svg, or leave it out.",
         ),
     )
@@ -87,27 +92,29 @@ def explain(settings: ExplainCommand) -> None:
       sightline explain letter.txt
       sightline explain letter.txt -o page.html --method attcat --method rollout
       sightline explain contract.docx --model my-longformer -o page.html
-      sightline explain contract.docx --model my-longformer -o page.html --check-calls 32
-      sightline explain letter.txt --check --replacement both
+      sightline explain contract.docx --model my-longformer -o page.html --check-readings 32
+      sightline explain letter.txt --methods attnlrp,attcat --check --check-all
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
       sightline explain letter.txt --target all -o page.html
       sightline explain letter.txt --format csv --level word > words.csv
-      sightline explain letter.txt --check -o figure.svg
+      sightline explain letter.txt --check -o page.html -o figure.pdf
       sightline explain letter.txt --methods attcat,alti,rollout --true-label positive -o figure.svg
       sightline explain prompt.txt --model my-llama --continuation " are on the table" -o page.html
       sightline explain letter.txt --model my-sentence-model --similar-to "refund within 30 days"
       sightline explain prompt.txt --model my-llama --max-new-tokens 40
     """
     # Cheap checks first, so that a wrong request fails before a model is loaded.
-    chosen, output = settings.chosen_format, settings.output
-    if output is not None:
-        check_writable(output, [settings.file, settings.pair, settings.model])
-    check_printable(chosen, output)
-    if settings.continues and chosen in FIGURES:
+    outputs = settings.wanted
+    for chosen, output in outputs:
+        if output is not None:
+            check_writable(output, [settings.file, settings.pair, settings.model])
+        check_printable(chosen, output)
+    if settings.continues and settings.draws():
         raise OptionError("Figures of continuations are not supported: write a page with -o page.html.")
-    for_page = chosen == "html"
+    formats = {chosen for chosen, _ in outputs}
+    for_page = "html" in formats
     checks = for_page and settings.target != EVERY_CLASS if settings.check is None else settings.check
     settings = replace(settings, check=checks and not (settings.continues and settings.check is None))
     text, pair = read_texts(settings.file, settings.pair, plain_text=settings.plain_text)
@@ -115,7 +122,7 @@ def explain(settings: ExplainCommand) -> None:
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.api.model import load
+            from sightline.api.load import load
             from sightline.models.target import class_index
 
         # A page compares; other programs and pipes get one explanation unless they ask for more.
@@ -124,7 +131,7 @@ def explain(settings: ExplainCommand) -> None:
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(settings.model, **settings.keywords(load, without=("output",)))
-        if settings.model is None and chosen == "csv":  # the other formats have a place for notices
+        if settings.model is None and formats == {"csv"}:  # the other formats have a place for notices
             from sightline.view.words.sentences import DEMONSTRATION
 
             progress.note(DEMONSTRATION)
@@ -139,11 +146,12 @@ def explain(settings: ExplainCommand) -> None:
         if settings.continues:
             wanted = settings.keywords(loaded.explain) | {"methods": methods}
             continuations = loaded.explain(text, progress=progress, **wanted, **options)
-            emit_continuation(continuations, chosen, output, settings.top, settings.level)
+            for chosen, output in outputs:
+                emit_continuation(continuations, chosen, output, settings.top, settings.level)
             return
         watch = CheckTime(
             progress,
-            replacements=2 if settings.check_replacement == "both" else 1,
+            every=settings.check_all,
             artefacts=settings.artefacts is not False,
         )
         wanted = settings.keywords(loaded.report) | {"pair": None, "truncate": False, "methods": methods}
@@ -155,7 +163,7 @@ def explain(settings: ExplainCommand) -> None:
             on_explained=watch.explained if settings.check else None,
             **options,
         )
-    emit(report, chosen, output, settings.top, settings.level, all_words=settings.all_words, true_label=true_label)
+    emit(report, outputs, settings.top, settings.level, all_words=settings.all_words, true_label=true_label)
 
 
 def emit_continuation(

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
-from sightline.cli.declared import command
-from sightline.cli.errors import one_line
+from sightline.cli.declared import command, method_options
+from sightline.cli.error_reports import one_line
+from sightline.cli.input_texts import read_texts
 from sightline.cli.output import print_utf8
-from sightline.cli.progress import LateProgress
-from sightline.cli.reading import read_texts
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options
 from sightline.errors import UsageError
 from sightline.settings.data import FieldSettings, FolderSettings
 from sightline.settings.explain import PLAIN_TEXT, LoadSettings, ReadSettings
 from sightline.settings.inspection import InspectSettings
-from sightline.settings.options import Rule, option, unused
+from sightline.settings.options import OptionRule, option, unused
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, Inspection
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectCommand(FolderSettings, FieldSettings, InspectSettings, ReadSettings, LoadSettings):
-    """What `sightline inspect` can be told."""
+    """Options of `sightline inspect`."""
 
     file: str | None = option(
         None,
@@ -52,7 +51,7 @@ class InspectCommand(FolderSettings, FieldSettings, InspectSettings, ReadSetting
         help="Write figures and tables here, with an index page and the page of the text.",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "pair",
             when=lambda settings: settings.file is None,
@@ -101,7 +100,7 @@ def inspect(settings: InspectCommand) -> None:
     with LateProgress() as progress:
         with starting(progress):
             from sightline.analysis import InspectionSettings, inspect_dataset, inspect_document
-            from sightline.api.model import load
+            from sightline.api.load import load
             from sightline.corpus import read_examples
             from sightline.files.ownership import check_output_folder
             from sightline.view.inspect.summary import INSPECTION, write_inspection

@@ -7,16 +7,15 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-import typer
-
-from sightline.cli.errors import reports_errors
-from sightline.cli.options import AsJson, Debug
+from sightline.cli.declared import command
 from sightline.cli.output import print_utf8
-from sightline.cli.progress import LateProgress
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting
 from sightline.registry import BUILT_IN, Entry
+from sightline.settings.options import OptionRule, Settings, option, unused
 
 if TYPE_CHECKING:
     from sightline.methods import Method
@@ -34,6 +33,36 @@ class DescribedEntry(Entry, Protocol):
 
 
 E = TypeVar("E", bound=DescribedEntry)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingCommand(Settings):
+    """Which entries are listed, and how."""
+
+    names: tuple[str, ...] = option((), positional=True, metavar="NAME", help="Describe only these, in full.")
+    json: bool = option(False, help="Print everything as JSON.")
+
+    rules: ClassVar[tuple[OptionRule, ...]] = (
+        unused(
+            "long",
+            when=lambda settings: settings.json or settings.names,
+            reason="has no effect with names or {json}, which show everything: leave it out.",
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListMethods(ListingCommand):
+    """Options of `sightline methods`."""
+
+    long: bool = option(False, help="Include formula, options, citation and when to use each.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListMetrics(ListingCommand):
+    """Options of `sightline metrics`."""
+
+    long: bool = option(False, help="Also show kind, range, chance level, needs and citation.")
 
 
 def print_json(entries: Sequence[DescribedEntry]) -> None:
@@ -77,18 +106,8 @@ def _wrap(start: str, text: str) -> list[str]:
     return textwrap.wrap(text, room, initial_indent=start, subsequent_indent=" " * len(start))
 
 
-@reports_errors
-def methods(
-    name: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
-    ] = None,
-    long: Annotated[
-        bool, typer.Option("--long", help="Include formula, options, citation and when to use each.")
-    ] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+@command
+def methods(settings: ListMethods) -> None:
     """List the explanation methods, with their cost.
 
     \b
@@ -101,10 +120,10 @@ def methods(
     with LateProgress() as progress, starting(progress):
         from sightline.methods import METHODS, group_methods
 
-    entries = [METHODS.get(each) for each in name] if name else list(METHODS)
-    if as_json:
+    entries = [METHODS.get(name) for name in settings.names] or list(METHODS)
+    if settings.json:
         print_json(entries)
-    elif long or name:
+    elif settings.long or settings.names:
         print_descriptions(entries, _describe_method)
     else:
         print_table({kind.capitalize(): group for kind, group in group_methods(entries).items()}, _short_cost)
@@ -127,24 +146,14 @@ def _describe_method(method: Method) -> str:
         *(f"  {advice}" for advice in (method.use, method.avoid) if advice),
         *([f"  citation   {method.citation}"] if method.citation else []),
     ]
-    for name, option in method.facts()["options"].items():
-        default = "none" if option["default"] is None else option["default"]
-        lines.append(f"  --option {name}={default}  ({option['values']})")
+    for name, facts in method.facts()["options"].items():
+        default = "none" if facts["default"] is None else facts["default"]
+        lines.append(f"  --option {name}={default}  ({facts['values']})")
     return "\n".join(lines)
 
 
-@reports_errors
-def metrics(
-    name: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
-    ] = None,
-    long: Annotated[
-        bool, typer.Option("--long", help="Also show kind, range, chance level, needs and citation.")
-    ] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+@command
+def metrics(settings: ListMetrics) -> None:
     """List the metrics that `sightline evaluate` computes.
 
     \b
@@ -156,10 +165,10 @@ def metrics(
     with LateProgress() as progress, starting(progress):
         from sightline.metrics import METRICS
 
-    entries = [METRICS.get(each) for each in name] if name else list(METRICS)
-    if as_json:
+    entries = [METRICS.get(name) for name in settings.names] or list(METRICS)
+    if settings.json:
         print_json(entries)
-    elif long or name:
+    elif settings.long or settings.names:
         print_descriptions(entries, _describe_metric)
     else:
         print_table({"": entries})

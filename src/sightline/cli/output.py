@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from sightline.cli.errors import one_line
+from sightline.cli.error_reports import one_line
 from sightline.errors import UsageError
 from sightline.files.writing import write_whole
 
@@ -52,6 +53,15 @@ def choose_format(requested: Format | None, output: Path | None) -> Format:
     return SUFFIXES[suffix]
 
 
+def choose_formats(requested: Format | None, outputs: Sequence[Path]) -> list[tuple[Format, Path | None]]:
+    """Return the format of every output file, or of what is printed if there is none."""
+    if requested is not None and len(outputs) > 1:
+        raise UsageError(
+            "--format is for one output. Of several files, each has the format that its suffix stands for."
+        )
+    return [(choose_format(requested, output), output) for output in outputs or (None,)]
+
+
 def check_printable(chosen: Format, output: Path | None) -> None:
     """Raise an error if a figure would be printed or cannot be drawn, or if a page would go to a terminal."""
     from rich.console import Console
@@ -68,30 +78,30 @@ def check_printable(chosen: Format, output: Path | None) -> None:
 
 def emit(
     report: Report,
-    chosen: Format,
-    output: Path | None,
+    wanted: Sequence[tuple[Format, Path | None]],
     top: int,
     level: Level = "token",
     *,
     all_words: bool = False,
     true_label: str | None = None,
 ) -> None:
-    """Write or print a report; with a page or figure, also print prediction, verdict and strongest words.
+    """Write a report to files or print it; with a page or figure, also print prediction, verdict and strongest words.
 
     true_label: what a figure names beside the prediction.
     """
-    if output is not None:
-        if chosen in FIGURES:
-            report.plot(output, true_label=true_label)
+    if any(output is not None and (chosen == "html" or chosen in FIGURES) for chosen, output in wanted):
+        print_text(report, top, passages=False, all_words=all_words)
+    for chosen, output in wanted:
+        if output is None and chosen == "text":
+            print_text(report, top, all_words=all_words)
+        elif output is None:
+            print_utf8(render(report, chosen, top, level, all_words=all_words))
         else:
-            write_whole(output, render(report, chosen, top, level, all_words=all_words))
-        if chosen == "html" or chosen in FIGURES:
-            print_text(report, top, passages=False, all_words=all_words)
-        typer.echo(f"Wrote {one_line(str(output))}", err=True)
-    elif chosen == "text":
-        print_text(report, top, all_words=all_words)
-    else:
-        print_utf8(render(report, chosen, top, level, all_words=all_words))
+            if chosen in FIGURES:
+                report.plot(output, true_label=true_label)
+            else:
+                write_whole(output, render(report, chosen, top, level, all_words=all_words))
+            typer.echo(f"Wrote {one_line(str(output))}", err=True)
 
 
 def print_text(report: Report, top: int, *, passages: bool = True, all_words: bool = False) -> None:
@@ -161,14 +171,11 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
 
 def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
     """Return every explanation as tab-separated lines, then the words that all methods agree on."""
-    from sightline.view.words.lists import consensus_sentence, describe_verdicts
+    from sightline.view.words.lists import consensus_sentence
     from sightline.view.words.terminal import plain_report, printable
 
     consensus = consensus_sentence(report)
-    blocks = [
-        plain_report(explanation, top, all_words=all_words, verdict=verdict)
-        for explanation, verdict in zip(report, describe_verdicts(list(report)), strict=True)
-    ]
+    blocks = [plain_report(explanation, top, all_words=all_words) for explanation in report]
     return "\n".join(blocks if consensus is None else [*blocks, f"consensus\t{printable(consensus)}\n"])
 
 

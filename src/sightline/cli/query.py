@@ -3,97 +3,77 @@
 from __future__ import annotations
 
 import io
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
-from sightline.cli.errors import reports_errors
-from sightline.cli.options import Debug
-from sightline.cli.progress import LateProgress
+from sightline.cli.declared import command
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
 from sightline.files.spreadsheet_cells import protect_text
-from sightline.settings.arguments import refuse_unused
+from sightline.settings.options import OptionRule, Settings, option, unused
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.corpus.slices import SliceRule
+TableFormat = Literal["table", "csv", "json", "parquet"]
 
 
-class TableFormatChoice(StrEnum):
-    """Values of `--format`."""
+@dataclass(frozen=True, kw_only=True)
+class QueryCommand(Settings):
+    """Options of `sightline query`."""
 
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
+    folder: str = option(positional=True, metavar="DIR|URI", help="Folder of a run (`sightline run --out DIR`).")
+    sql: str | None = option(
+        None,
+        positional=True,
+        metavar="SQL",
+        help="Query on documents, words, tokens, explanations, heads, similarity, errors, rows, texts.",
+    )
+    by: Literal["word", "type", "position"] | None = option(
+        None, help="Instead of SQL: scores over the data set by word, word type or position."
+    )
+    method: str | None = option(None, metavar="NAME", help="With --by: the method. [default: the first]")
+    class_: str | None = option(
+        None, flag="--class", metavar="LABEL|INDEX", help="With --by: the class that the scores explain."
+    )
+    rule: Literal["mean-present", "mean-all", "sum"] | None = option(
+        None,
+        help="With --by: mean over the documents that contain a word, mean over all, or sum. "
+        "[default: mean-present; mean-all with --against]",
+    )
+    where: str | None = option(None, metavar="CONDITION", help="With --by: an SQL condition on documents.")
+    against: str | None = option(
+        None,
+        metavar="CONDITION",
+        help="With --by: compare the documents of --where with those of this slice.",
+    )
+    top: int | None = option(None, low=1, metavar="N", help="With --by: the N largest and the N smallest scores.")
+    interval: bool = option(False, help="With --by: add bootstrap intervals over documents.")
+    format: TableFormat = option("table", help="Format of the output.")
+    output: Path | None = option(
+        None, flag=("--output", "-o"), metavar="FILE", help="Write to a file instead of printing."
+    )
 
-
-class ByChoice(StrEnum):
-    """Values of `--by`."""
-
-    word = "word"
-    type = "type"
-    position = "position"
-
-
-class RuleChoice(StrEnum):
-    """Values of `--rule`."""
-
-    mean_present = "mean-present"
-    mean_all = "mean-all"
-    sum = "sum"
-
-
-@reports_errors
-def query(
-    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="Folder of a run (`sightline run --out DIR`).")],
-    sql: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SQL",
-            help="Query on documents, words, tokens, explanations, heads, similarity, errors, rows, texts.",
-            show_default=False,
+    rules: ClassVar[tuple[OptionRule, ...]] = (
+        unused(
+            *("method", "class_", "rule", "where", "against", "top", "interval"),
+            when=lambda settings: settings.sql is not None,
+            reason="goes with {by}: write it into the query.",
         ),
-    ] = None,
-    by: Annotated[
-        ByChoice | None, typer.Option(help="Instead of SQL: scores over the data set by word, word type or position.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --by: the method. [default: the first]")
-    ] = None,
-    class_: Annotated[
-        str | None, typer.Option("--class", metavar="LABEL|INDEX", help="With --by: the class that the scores explain.")
-    ] = None,
-    rule: Annotated[
-        RuleChoice | None,
-        typer.Option(
-            help="With --by: mean over the documents that contain a word, mean over all, or sum. "
-            "[default: mean-present; mean-all with --against]"
+        unused(
+            "interval",
+            when=lambda settings: settings.against is not None,
+            reason="is left out with {against}, whose table always has intervals.",
         ),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help="With --by: an SQL condition on documents.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="CONDITION", help="With --by: compare the documents of --where with those of this slice."),
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="With --by: the N largest and the N smallest scores.")
-    ] = None,
-    interval: Annotated[
-        bool, typer.Option("--interval", help="With --by: add bootstrap intervals over documents.")
-    ] = False,
-    format: Annotated[TableFormatChoice, typer.Option(help="Format of the output.")] = TableFormatChoice.table,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")
-    ] = None,
-    debug: Debug = False,
-) -> None:
+    )
+
+
+@command
+def query(settings: QueryCommand) -> None:
     """Query the results of a run.
 
     \b
@@ -102,18 +82,12 @@ def query(
       sightline query explained --by word --class spam --rule mean-all --top 20
       sightline query explained --by word --where "correct" --against "NOT correct" --format csv -o changed.csv
     """
+    sql, by, output, form = settings.sql, settings.by, settings.output, settings.format
     if (sql is None) == (by is None):
         raise UsageError('Give either a query, for example "SELECT * FROM documents", or --by.')
-    if sql is not None:
-        of_aggregates = {"--method": method, "--class": class_, "--rule": rule, "--where": where, "--against": against}
-        refuse_unused(
-            {**of_aggregates, "--top": top, "--interval": interval}, "goes with --by: write it into the query."
-        )
-    if against is not None:
-        refuse_unused({"--interval": interval}, "is left out with --against, whose table always has intervals.")
-    if against is not None and where is None:
+    if settings.against is not None and settings.where is None:
         raise UsageError("--against compares with the documents of --where: give both.")
-    if format is TableFormatChoice.parquet and output is None:
+    if form == "parquet" and output is None:
         raise UsageError("Parquet output cannot be printed: name a file with -o.")
     with LateProgress() as progress:
         with starting(progress):
@@ -122,30 +96,23 @@ def query(
             from sightline.files.writing import check_writable, write_whole
 
         if output is not None:
-            check_writable(output, [folder])
+            check_writable(output, [settings.folder])
         progress("querying the store", 0, 0)
-        store = open_run(folder)
+        store = open_run(settings.folder)
         if sql is not None:
             frame = store.sql(sql)
-        elif against is not None and where is not None and by is not None:
-            averaging = cast("SliceRule", (rule or RuleChoice.mean_all).value)  # checked by the comparison
-            comparison = compare_slices(
-                store, where, against, by=by.value, method=method, class_=class_, rule=averaging, top=top
-            )
-            frame = comparison.to_frame()
+        elif settings.where is not None and settings.against is not None:
+            chosen = settings.keywords(compare_slices) | {"rule": settings.rule or "mean-all"}
+            frame = compare_slices(store, settings.where, settings.against, **chosen).to_frame()
         else:
-            assert by is not None
-            rule = rule or RuleChoice.mean_present
-            frame = store.aggregate(by.value, method, class_, rule.value, where=where, top=top, interval=interval)
-        content = export_table(frame, format.value)
+            chosen = settings.keywords(store.aggregate) | {"rule": settings.rule or "mean-present"}
+            frame = store.aggregate(**chosen)
+        content = export_table(frame, form)
     if output is None:
         typer.echo(content, nl=False)
     else:
         write_whole(output, content)
         typer.echo(f"Wrote {output}", err=True)
-
-
-TableFormat = Literal["table", "csv", "json", "parquet"]
 
 
 def export_table(frame: pd.DataFrame, form: TableFormat) -> bytes:

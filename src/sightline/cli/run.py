@@ -9,16 +9,15 @@ from typing import ClassVar, Literal
 
 import typer
 
-from sightline.cli.declared import command
-from sightline.cli.progress import LateProgress
+from sightline.cli.declared import command, method_options
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting
-from sightline.cli.values import method_options
 from sightline.errors import UsageError
 from sightline.settings.data import SelectionSettings
 from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.settings.evaluation import OptionsSettings
 from sightline.settings.explain import METHODS_HELP, TRUNCATE, LoadSettings
-from sightline.settings.options import Rule, option, unused
+from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_names
 
 UNKNOWN_LABELS = (
@@ -31,7 +30,7 @@ READ_IN_WINDOWS = "SELECT count(*) AS number FROM results WHERE windows IS NOT N
 
 @dataclass(frozen=True, kw_only=True)
 class RunCommand(SelectionSettings, OptionsSettings, LoadSettings):
-    """What `sightline run` can be told."""
+    """Options of `sightline run`."""
 
     data: str = option(
         positional=True,
@@ -72,7 +71,7 @@ class RunCommand(SelectionSettings, OptionsSettings, LoadSettings):
         help="With --page: write reading pages for at most N documents. [default: 200]",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "address",
             when=lambda settings: settings.engine == "local",

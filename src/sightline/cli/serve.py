@@ -3,66 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
-from sightline.cli.errors import reports_errors
-from sightline.cli.options import AllowPickle, Debug, ModelSources
-from sightline.cli.progress import LateProgress
+from sightline.cli.declared import command
+from sightline.cli.progress_bar import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
 from sightline.settings.extras import require
+from sightline.settings.options import option
+from sightline.settings.serving import TOKEN_VARIABLE, ServeSettings
 
 if TYPE_CHECKING:
-    from sightline.serve.settings import Settings
-
-TOKEN_VARIABLE = "SIGHTLINE_TOKEN"
+    from sightline.serve.limits import ServerLimits
 
 
-@reports_errors
-def serve(
-    model: ModelSources = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(metavar="DIR|URI", help="Also show the pages of this run (`sightline run`) under /corpus."),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="NAME", help="Address to listen on; by default, reachable from this machine only.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port to listen on; 0 for any free port.")
-    ] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            envvar=TOKEN_VARIABLE,
-            help="Secret that clients must send; required if other machines can reach the server.",
-        ),
-    ] = None,
-    no_token: Annotated[
-        bool, typer.Option("--no-token", help="Let other machines use the server without a token.")
-    ] = False,
-    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of tokens per text.")] = 16_384,
-    max_characters: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Maximum number of characters per request.")
-    ] = 500_000,
-    queue: Annotated[int, typer.Option(min=0, metavar="N", help="Requests that may wait while one is computed.")] = 8,
-    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit per explanation.")] = 600,
-    worker_jobs: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Restart the worker process after N jobs to free memory; 0 for never."),
-    ] = 200,
-    max_connections: Annotated[int, typer.Option(min=8, metavar="N", help="Maximum number of open connections.")] = 256,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Another host name under which browsers may reach this server; repeatable."),
-    ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    allow_pickle: AllowPickle = False,
-    debug: Debug = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ServeCommand(ServeSettings):
+    """Options of `sightline serve`."""
+
+    host: str = option(
+        "127.0.0.1", metavar="NAME", help="Address to listen on; by default, reachable from this machine only."
+    )
+    port: int = option(8000, low=0, high=65535, metavar="N", help="Port to listen on; 0 for any free port.")
+    no_token: bool = option(False, help="Let other machines use the server without a token.")
+    open_browser: bool = option(False, flag="--open", help="Open the page in a browser.")
+
+
+@command
+def serve(settings: ServeCommand) -> None:
     """Explain texts in a browser, or from other programs over HTTP.
 
     \b
@@ -77,42 +48,32 @@ def serve(
         with starting(progress):
             for package in ("fastapi", "uvicorn"):  # they need the others of the extra
                 require(package, "serve", "The server", error=UsageError)
-            for package in ("duckdb", "pyarrow", "matplotlib") if corpus is not None else ():
+            for package in ("duckdb", "pyarrow", "matplotlib") if settings.corpus is not None else ():
                 require(package, "corpus,plots", "Showing a corpus", error=UsageError)
             from sightline.serve.http.guards import is_loopback
             from sightline.serve.http.server import serve as run
-            from sightline.serve.settings import Settings
+            from sightline.serve.limits import ServerLimits
 
-        settings = Settings(
-            models=tuple(model or ()),
-            allow_pickle=allow_pickle,
-            max_characters=max_characters,
-            max_tokens=max_tokens,
-            queue=queue,
-            timeout=timeout,
-            worker_jobs=worker_jobs,
-            max_connections=max_connections,
-            token=_choose_token(token, no_token, host, is_loopback(host)),
-            hosts=tuple(allow_host or ()),
-            corpus=corpus,
-        )
+        host = settings.host
+        token = _choose_token(settings.token, settings.no_token, host, is_loopback(host))
+        limits = ServerLimits(**settings.keywords(ServerLimits) | {"token": token})
         progress("loading the models", 0, 0)
 
         def announce(address: str) -> None:
             progress.stop()
-            _warn_about_reach(settings, host, is_loopback(host))
+            _warn_about_reach(limits, host, is_loopback(host))
             typer.echo(f"Sightline answers at {address} (Ctrl-C stops it)")
-            page = address if corpus is None else f"{address}corpus"
-            if corpus is not None:
+            page = address if settings.corpus is None else f"{address}corpus"
+            if settings.corpus is not None:
                 typer.echo(f"The corpus is at {page}")
-            if open_browser:
+            if settings.open_browser:
                 _open(page)
 
-        run(settings, host, port, announce)
+        run(limits, host, settings.port, announce)
 
 
 def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) -> str | None:
-    """Return the token to require, or None; raise UsageError if other machines could use the server unasked."""
+    """Return the token to require, or None; raise UsageError if other machines could use it without one."""
     from sightline.serve.http.guards import check_token
 
     if no_token:
@@ -129,7 +90,7 @@ def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) 
     return None if token is None else check_token(token)
 
 
-def _warn_about_reach(settings: Settings, host: str, loopback: bool) -> None:
+def _warn_about_reach(settings: ServerLimits, host: str, loopback: bool) -> None:
     if loopback:
         return
     protection = (

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from sightline.cli.errors import STOPPED
+from sightline.cli.error_reports import STOPPED
 from sightline.progress import Progress
 
 _SHOW_CURSOR = "\x1b[?25h"

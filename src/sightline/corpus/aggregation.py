@@ -26,7 +26,7 @@ from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS
 from sightline.metrics.statistics import column_intervals
 from sightline.models import ALL
-from sightline.settings.arguments import check_count, check_one_of
+from sightline.settings.values import check_count, check_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sightline.corpus.store import Store
 
 AggregateBy = Literal["word", "type", "position"]
-Rule = Literal["mean-present", "mean-all", "sum"]
+AggregateRule = Literal["mean-present", "mean-all", "sum"]
 CHOSEN_KEYS = "chosen_keys"
 """Table of the words whose intervals are computed."""
 _KEYS = {"word": "coalesce(written, type)", "type": "type", "position": "position"}
@@ -45,7 +45,7 @@ def aggregate(
     by: AggregateBy,
     method: str | None,
     class_: str | int | None,
-    rule: Rule,
+    rule: AggregateRule,
     *,
     where: str | None,
     min_documents: int | None,
@@ -55,7 +55,7 @@ def aggregate(
 ) -> pd.DataFrame:
     """Return one row per word: the word, score, documents, instances, and low and high with `interval`."""
     check_one_of("by", by, get_args(AggregateBy))
-    check_one_of("rule", rule, get_args(Rule))
+    check_one_of("rule", rule, get_args(AggregateRule))
     column, explained_for = store.score_column(method, class_)
     if rule == "mean-all" and explained_for is not None:
         raise OptionError(
@@ -100,7 +100,7 @@ def explained_classes(store: Store, column: str, where: str | None) -> list[str]
     return [str(name) for name in found["prediction"]]
 
 
-def _check_one_class(store: Store, column: str, rule: Rule, where: str | None) -> None:
+def _check_one_class(store: Store, column: str, rule: AggregateRule, where: str | None) -> None:
     """Raise OptionError if the documents were explained for different classes."""
     classes = explained_classes(store, column, where)
     if len(classes) > 1:
@@ -165,7 +165,7 @@ def _add_intervals(
     store: Store,
     column: str,
     by: AggregateBy,
-    rule: Rule,
+    rule: AggregateRule,
     weights: str,
     total: int,
     seed: int,
@@ -183,7 +183,7 @@ def document_values(
     weights: str,
     total: int,
     words: Sequence[Any],
-    rule: Rule,
+    rule: AggregateRule,
 ) -> tuple[Any, Any]:
     """Return sparse matrices (D, K) of what K words contribute to each of D documents, and 1 where they occur.
 

@@ -21,8 +21,9 @@ from sightline.corpus.arrow import dataset, pa, pc
 from sightline.corpus.storage import Storage
 from sightline.errors import InputError
 from sightline.files.foreign import first_line, quote
-from sightline.results.record_checks import ABOVE_ONE
-from sightline.results.verdict import Level
+from sightline.results.check import Matters
+from sightline.results.records import ABOVE_ONE
+from sightline.results.verdict import VerdictLevel
 
 ALLOWANCE = 64_000_000
 EXPANSION = 200
@@ -35,10 +36,8 @@ UNIT = r"^[0-9]{6,10}-[0-9a-f]{10}$"
 """The name of a unit, which is part of the names of its files."""
 _MAY_BE_MISSING = frozenset(
     {"id", "label", "error", "metadata", "pair", "windows", "type", "written", "received", "attended", "attending"}
-    | {"special_share", "faithfulness", "random_mean", "random_beaten", "random_orderings", "removal"}
+    | {"special_share", "matters", "p_value", "fall", "random_mean", "check"}
 )
-_ADDED_LATER = frozenset({"windows", "metadata"})
-"""Columns that the files of early versions lack."""
 
 
 class _Rule(NamedTuple):
@@ -124,8 +123,9 @@ class TableReader:
             "explanations": {
                 "method": methods,
                 "column": _Rule(choices=pa.array(self.score_names, pa.string())),
-                "verdict": _Rule(choices=pa.array(get_args(Level), pa.string())),
-                **dict.fromkeys(("random_beaten", "random_orderings"), _COUNT),
+                "verdict": _Rule(choices=pa.array(get_args(VerdictLevel), pa.string())),
+                "matters": _Rule(choices=pa.array(get_args(Matters), pa.string())),
+                "p_value": _PROBABILITY,
             },
             "heads": dict.fromkeys(("layer", "head"), _COUNT),
             "similarity": {"method": methods},
@@ -170,7 +170,7 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
         if len(columns) != len(fragment.physical_schema):
             raise self._reader.damaged(name, "two columns have one name.")
         for expected in self.schema:
-            given = columns.pop(expected.name, expected.type if expected.name in _ADDED_LATER else None)
+            given = columns.pop(expected.name, None)
             if given is None:
                 raise self._reader.damaged(name, f"there is no column '{quote(expected.name)}'.")
             if not _same_type(given, expected.type):

@@ -28,12 +28,13 @@ from sightline.methods import METHODS
 from sightline.models import ALL
 from sightline.passes.trace import Trace
 from sightline.results.explanation import Explanation
-from sightline.results.verdict import MEASURED
+from sightline.results.explanation_records import TargetRecord
+from sightline.results.records import to_plain
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of
 
 Rows = list[dict[str, Any]]
-Columns = dict[str, npt.NDArray[Any] | pa.Array]
+ScoreColumns = dict[str, npt.NDArray[Any] | pa.Array]
 """Numbers as numpy arrays, strings as Arrow arrays: a string that cannot be stored fails with its document."""
 
 
@@ -43,7 +44,7 @@ class UnitTables:
 
     score_columns: tuple[str, ...]
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in tables.RESULTS if name != "tokens"})
-    tokens: list[Columns] = field(default_factory=list)
+    tokens: list[ScoreColumns] = field(default_factory=list)
     """The columns of the table of tokens, by document; one table per document would cost more than all of a unit."""
 
     def add_error(self, document: PlannedDocument, kind: str, message: str) -> None:
@@ -78,13 +79,13 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
     if measures & {"received", "counts", "similarity"}:
         trace.require("attentions")
     importance = _require_importance(trace) if measures & {"heads", "similarity"} else None
-    checking: dict[str, Any] = {"check": settings.check, "check_budget": settings.check_budget}
+    checking: dict[str, Any] = {"check": settings.check, "check_readings": settings.check_readings}
     options: dict[str, Any] = {name: dict(chosen) for name, chosen in settings.options.items()}
-    by_method: dict[str, Any] = model.explain(trace, methods=list(settings.methods), **checking, **options)
+    report = model.report(trace, list(settings.methods), inside=False, **checking, **options)
     explanations = {
         (method, label): explanation
-        for method, result in by_method.items()
-        for label, explanation in (result.items() if isinstance(result, dict) else [(None, result)])
+        for method, result in report.explanations.items()
+        for label, explanation in ([(None, result)] if isinstance(result, Explanation) else result.items())
     }
     heads = None if importance is None else importance()
     seen = trace.with_target(None) if settings.target == ALL else trace
@@ -125,7 +126,7 @@ def _document_row(document: PlannedDocument, explanation: Explanation, words: in
         "tokens": len(encoding),
         "words": words,
         "dropped": encoding.dropped,
-        "windows": None if encoding.windows is None else json.dumps(encoding.windows.to_dict()),
+        "windows": None if encoding.windows is None else json.dumps(to_plain(encoding.windows)),
         "prediction": prediction.label,
         "class": prediction.index,
         "probability": prediction.probability,
@@ -151,11 +152,13 @@ def _explanation_rows(
             "signed": explanation.signed,
             "special_share": explanation.checks.get("special_share"),
             "verdict": explanation.verdict.level,
-            **{name: explanation.checks.get(name) for name in MEASURED},
-            "target": json.dumps(explanation.target.to_dict()),
+            "matters": explanation.verdict.matters,
+            "p_value": explanation.verdict.p_value,
+            **{name: explanation.verdict.numbers.get(name) for name in ("fall", "random_mean")},
+            "target": json.dumps(TargetRecord.plain(explanation.target)),
             "checks": json.dumps(explanation.checks),
             "options": json.dumps(explanation.options),
-            "removal": None if explanation.removal is None else json.dumps(explanation.removal.to_dict()),
+            "check": None if explanation.check is None else json.dumps(explanation.check.to_dict()),
         }
         for (method, label), explanation in explanations.items()
     ]
@@ -211,11 +214,11 @@ def _token_columns(
     measures: Set[str],
     settings: RunSettings,
     labels: tuple[str, ...],
-) -> Columns:
+) -> ScoreColumns:
     """Return one value per token and column: where it is, which word it belongs to, its attention and its scores."""
     encoding = trace.encoding
     n = len(encoding)
-    columns: Columns = {
+    columns: ScoreColumns = {
         "document": np.full(n, document),
         "position": np.arange(n),
         "id": encoding.ids,
@@ -239,10 +242,10 @@ def _token_columns(
     return columns
 
 
-def _join_columns(documents: Sequence[Columns], schema: pa.Schema) -> pa.Table:
+def _join_columns(documents: Sequence[ScoreColumns], schema: pa.Schema) -> pa.Table:
     """Return the tokens of all documents as one table; what was not measured in a document is null."""
 
-    def values(columns: Columns, field: pa.Field) -> pa.Array:
+    def values(columns: ScoreColumns, field: pa.Field) -> pa.Array:
         if field.name not in columns:
             return pa.nulls(len(columns["document"]), field.type)
         return pa.array(columns[field.name]).cast(field.type)
@@ -251,7 +254,7 @@ def _join_columns(documents: Sequence[Columns], schema: pa.Schema) -> pa.Table:
     return pa.table({name: pa.chunked_array(parts, schema.field(name).type) for name, parts in joined.items()}, schema)
 
 
-def _type_columns(encoding: Encoding, words: Units) -> Columns:
+def _type_columns(encoding: Encoding, words: Units) -> ScoreColumns:
     """Return the columns for sums by word type: the type of each token, and its number of instances in the document."""
     owner = words.of_token
     first_of_word = np.zeros(len(encoding), dtype=bool)

@@ -12,32 +12,24 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from sightline.api.model import Model
 from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, digest_of, metadata_of
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
-from sightline.corpus.tables import SCHEMAS, VERSION
+from sightline.corpus.tables import SCHEMAS
 from sightline.errors import InputError, UsageError
-from sightline.files.foreign import first_line, parse_json, printable
+from sightline.files.foreign import first_line, quote
 from sightline.models.network import Network
 from sightline.models.sentence_models import PooledClassifier
 from sightline.models.tasks import TASKS
-from sightline.results.record_checks import (
-    check_choice,
-    check_list,
-    check_object,
-    check_plain,
-    check_text,
-    check_texts,
-    check_whole,
-    is_newer,
-)
+from sightline.results.records import FileRecord, JsonObject, Listed, Record, Whole, reading
 from sightline.text.examples import Example
 
-FORMAT = "sightline-corpus"
 LARGEST_MANIFEST = 100_000_000
 """Bytes; the labels of a language model are its vocabulary."""
 MOST_ROWS = 10**12
@@ -67,8 +59,7 @@ def describe_run(
     """Return the manifest of a run."""
     provenance = model.provenance()
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        **ManifestRecord.header(),
         "model": {
             "name": provenance["model"],
             "type": provenance["model_type"],
@@ -155,62 +146,84 @@ def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
-    manifest = parse_json(content, error=InputError, name=f"'{path}' is damaged and")
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"'{folder.path}' contains a manifest.json of another program. Choose another folder.")
-    try:
-        if is_newer(manifest["version"], VERSION):
-            raise InputError(
-                f"'{folder.path}' was written by a newer Sightline (format {manifest['version']}, this one reads up to "
-                f"{VERSION}). Update Sightline."
-            )
-        _check_manifest(manifest)
-    except KeyError as error:
-        raise InputError(f"'{path}' is damaged: {printable(str(error))} is missing.") from None
-    except ValueError as error:
-        raise InputError(f"'{path}' is damaged: {first_line(error)}") from None
+    name = f"'{path}'"
+    with reading(name):
+        ManifestRecord.read_file(content, name).require()
+        manifest: dict[str, Any] = json.loads(content)
     return manifest
 
 
-def _check_manifest(manifest: dict[str, Any]) -> None:
-    """Raise KeyError or ValueError if an entry that is read later is missing or not what it must be."""
-    check_plain(manifest, "manifest")
-    model, settings, plan = check_object(manifest["model"], "model"), manifest["settings"], manifest["plan"]
-    for name in ("name", "type", "weights", "dtype"):
-        check_text(model[name], f"model.{name}")
-    check_choice(model["task"], "model.task", list(TASKS))
-    labels = check_texts(model["labels"], "model.labels")
-    source = check_object(manifest["data"], "data").get("source")
-    if source is not None:
-        check_text(source, "data.source")
-    selection = check_object(manifest["selection"], "selection")
-    for name in ("limit", "sample"):
-        if selection[name] is not None:
-            check_whole(selection[name], f"selection.{name}")
-    methods = check_texts(check_object(settings, "settings")["methods"], "settings.methods")
-    taken = {column.casefold() for column in SCHEMAS["tokens"].names}
-    if not methods or not taken.isdisjoint(method.casefold() for method in methods):
-        raise ValueError("settings.methods must name methods, none of them like a column of the tokens")
-    _check_target(settings["target"], labels)
-    for number, versions in enumerate(check_list(manifest["versions"], "versions")):
-        check_object(versions, f"versions[{number}]", _VERSIONS)
-    if not manifest["versions"]:
-        raise ValueError("versions must not be empty")
-    if plan is not None:
-        check_object(plan, "plan", ("hash", "units", "rows", "documents", "unreadable", "blocks"))
-        check_text(plan["hash"], "plan.hash")
-        rows = check_whole(plan["rows"], "plan.rows", 1, MOST_ROWS)
-        for name in ("units", "documents", "unreadable", "blocks"):
-            check_whole(plan[name], f"plan.{name}", 0, min(rows, MOST_FILES) if name == "blocks" else rows)
+class _Model(Record):
+    name: str
+    type: str
+    weights: str
+    dtype: str
+    task: str
+    labels: Listed[str]
+    max_tokens: Whole
+    config: str
+    tokenizer: str | None
+
+
+class _Selection(Record):
+    text: str
+    pair: str
+    label: str
+    split: str | None
+    where: str | None
+    limit: Whole | None
+    sample: Whole | None
+    seed: int
+
+
+class _PlanRecord(Record):
+    hash: str
+    units: Whole
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    documents: Whole
+    unreadable: Whole
+    blocks: Annotated[int, Field(ge=0, le=MOST_FILES)]
+
+
+class ManifestRecord(FileRecord):
+    """The identity of a run."""
+
+    FORMAT = "sightline-corpus"
+    CONTENT = "the manifest of a run"
+
+    model: _Model
+    data: JsonObject
+    selection: _Selection
+    settings: JsonObject
+    versions: Listed[dict[str, str]] = Field(min_length=1)
+    plan: _PlanRecord | None
+
+    def require(self) -> None:
+        """Raise ValueError if an entry that is read later is not what it must be."""
+        if self.model.task not in TASKS:
+            raise ValueError(f"model.task must be one of {', '.join(TASKS)}, not '{quote(self.model.task)}'")
+        if not isinstance(self.data.get("source"), str | None):
+            raise ValueError("data.source must be a text")
+        methods = self.settings.get("methods")
+        taken = {column.casefold() for column in SCHEMAS["tokens"].names}
+        if not methods or not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
+            raise ValueError("settings.methods must name methods")
+        if not taken.isdisjoint(method.casefold() for method in methods):
+            raise ValueError("settings.methods must not be called like a column of the tokens")
+        _check_target(self.settings.get("target"), self.model.labels)
+        if any(set(versions) != set(_VERSIONS) for versions in self.versions):
+            raise ValueError(f"versions must be those of {', '.join(_VERSIONS)}")
+        plan = self.plan
+        if plan is not None and max(plan.units, plan.documents, plan.unreadable, plan.blocks) > plan.rows:
+            raise ValueError(f"plan.units, documents, unreadable and blocks must be at most its {plan.rows:,} rows")
 
 
 def _check_target(target: Any, labels: Sequence[str]) -> None:
     """Raise ValueError unless the target is a word, a class or two classes."""
     for part in target if isinstance(target, list) and len(target) == 2 else [target]:
-        if isinstance(part, str) or str(part) in labels:  # a number may also be the name of a class
-            check_text(str(part), "settings.target")
-        else:
-            check_whole(part, "settings.target", 0, max(len(labels) - 1, 0))
+        named = isinstance(part, str) or str(part) in labels  # a number may also be the name of a class
+        if not named and (type(part) is not int or not 0 <= part <= max(len(labels) - 1, 0)):
+            raise ValueError(f"settings.target must be a class, not {quote(part)}")
 
 
 def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:

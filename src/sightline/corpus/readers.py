@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from sightline.corpus.data_files import MissingSplitError, Rows, file_rows
-from sightline.corpus.hub import HUB, folder_rows, hub_rows
+from sightline.corpus.hub_data_sets import HUB, folder_rows, hub_rows
 from sightline.errors import InputError
 from sightline.files.foreign import quote, regular_file
 from sightline.registry import suggestion
-from sightline.settings.arguments import check_count
+from sightline.settings.values import check_count
 from sightline.text import Example, as_examples
 from sightline.text.documents import read_document
 from sightline.text.examples import EVERY_SPLIT, Columns, example_from_row, split_field, split_name

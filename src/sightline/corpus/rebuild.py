@@ -1,7 +1,7 @@
-"""Rebuild a Report from the tables of a store: encoding, explanations, verdicts and removal curves of one document.
+"""Rebuild a Report from the tables of a store: encoding, explanations, and checks of one document.
 
 Scores are those of the table, with 20 significant bits; scores by layer and the inside of the model are not stored.
-Everything is checked as in a saved explanation (`sightline.results.storage`).
+Everything is checked as in a saved explanation (`results.explanation_records`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.errors import InputError, ModelError
-from sightline.files.foreign import first_line, parse_json, printable
+from sightline.errors import InputError
+from sightline.files.foreign import parse_json
 from sightline.models.tasks import TASKS
 from sightline.results.explanation import Explanation, fingerprint_scores
+from sightline.results.explanation_records import DocumentRecord, ScoresRecord
+from sightline.results.records import ArrayRecord, reading
 from sightline.results.report import Report
-from sightline.results.storage import read_encoding
 from sightline.text import Encoding
 from sightline.text.words import split_words
 
@@ -31,12 +32,8 @@ def rebuild_report(store: Store, row: int) -> Report:
     if state["status"] != "done":
         reason = state["error"] if isinstance(state["error"], str) else "it has not been computed yet; resume the run."
         raise InputError(f"Document {row} has no explanation ({state['status']}): {reason}")
-    try:
+    with reading(f"Document {row} in '{store.path}'"):
         return _build(store, int(state["document"]))
-    except KeyError as error:
-        raise InputError(f"Document {row} in '{store.path}' is damaged: {printable(str(error))} is missing.") from None
-    except (TypeError, ValueError, ModelError) as error:
-        raise InputError(f"Document {row} in '{store.path}' is damaged: {first_line(error)}") from None
 
 
 def _build(store: Store, document: int) -> Report:
@@ -53,7 +50,7 @@ def _build(store: Store, document: int) -> Report:
             "label": result["prediction"],
             "probability": float(result["probability"]),
             "labels": list(result["labels"]),
-            **{name: _array(np.asarray(result[name], np.float64)) for name in ("logits", "probabilities")},
+            **{name: ArrayRecord.plain(np.asarray(result[name], np.float64)) for name in ("logits", "probabilities")},
         },
         "provenance": {
             "model": model["name"],
@@ -79,7 +76,7 @@ def _encoding(text: str, pair: str | None, tokens: pd.DataFrame, dropped: int, w
         # As `encode_text` does: words up to where the last token ends.
         stop = int(tokens["end"].to_numpy()[segments == segment].max())
         words += [[word.start, word.end, segment] for word in split_words(content, segment, stop=stop)]
-    record = {
+    encoding = {
         "text": text,
         "pair": pair,
         "ids": tokens["id"].to_numpy(),
@@ -92,33 +89,36 @@ def _encoding(text: str, pair: str | None, tokens: pd.DataFrame, dropped: int, w
         "dropped": dropped,
         "global_tokens": None,
         "windows": windows,
+        "vocabulary": None,
     }
-    return read_encoding(record, tokens["token"].tolist())
+    return DocumentRecord.read({"tokens": tokens["token"].tolist(), "encoding": encoding}).document()
 
 
 def _explanation(
     record: dict[str, Any], tokens: pd.DataFrame, encoding: Encoding, common: dict[str, Any]
 ) -> Explanation:
     scores = tokens[record["column"]].to_numpy()
-    values = {name: _json(record[name], name) for name in ("target", "checks", "options", "removal")}
-    if isinstance(values["removal"], dict):
-        # The check was made for the scores before they were rounded.
-        values["removal"]["fingerprint"] = fingerprint_scores(scores)
-    values |= {
-        "method": record["method"],
-        "signed": bool(record["signed"]),
-        "scores": scores,
-        "scores_dtype": scores.dtype.str,
-        "layers": None,
-        "extras": {},
-    }
-    return Explanation.from_record({**values, **common}, encoding=encoding)
+    values = {name: _json(record[name], name) for name in ("target", "checks", "options", "check")}
+    if isinstance(values["check"], dict):
+        # It was made for the scores before they were rounded.
+        values["check"]["fingerprint"] = fingerprint_scores(scores)
+    return Explanation.from_record(
+        {
+            **ScoresRecord.header(),
+            **values,
+            **common,
+            "method": record["method"],
+            "signed": bool(record["signed"]),
+            "scores": scores,
+            "scores_dtype": scores.dtype.str,
+            "layers": None,
+            "layer_kind": None,
+            "extras": {},
+        },
+        encoding=encoding,
+    )
 
 
 def _json(text: Any, name: str) -> Any:
     """Return the value of a JSON text, None where there is none."""
     return parse_json(text.encode(), error=InputError, name=f"'{name}'") if isinstance(text, str) else None
-
-
-def _array(values: Any) -> dict[str, Any]:
-    return {"dtype": values.dtype.str, "shape": list(values.shape), "values": values}

@@ -119,7 +119,7 @@ def run(
     target: str | int | tuple[int | str, int | str] = PREDICTED,
     measures: Sequence[Measure] = MEASURES,
     check: bool = False,
-    check_budget: int | None = None,
+    check_readings: int | None = None,
     selection: Selection | None = None,
     retry_failed: bool = False,
     progress: Callable[[RunProgress], None] | None = None,
@@ -141,7 +141,7 @@ def run(
     target: "predicted", a class or a contrast (A, B), also written "A:B", for all documents, or "all" classes.
     measures: what is measured of attention.
     check: compare every explanation with random orders of the words.
-    check_budget: the most model calls per check.
+    check_readings: the most model calls per check.
     selection: fields, conditions, limit and sample.
     retry_failed: compute failed documents again.
     options: options by method.
@@ -155,7 +155,7 @@ def run(
         target=target,
         measures=tuple(measures),
         check=check,
-        check_budget=check_budget,
+        check_readings=check_readings,
         **settings,
     )
     selection = selection or Selection()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sightline.errors import OptionError
 from sightline.models import TargetLike
-from sightline.settings.arguments import refuse_unused
 from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.values import refuse_unused
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -41,7 +41,7 @@ class ModelSource:
 
     def load(self) -> Model:
         """Load the model."""
-        from sightline.api.model import load
+        from sightline.api.load import load
 
         return load(**asdict(self))
 
@@ -62,7 +62,7 @@ class RunSettings:
     similarity of attention and attribution; not in documents that are read in windows."""
     check: bool = False
     """Compare every explanation with random orders of the words, for its verdict."""
-    check_budget: int | None = None
+    check_readings: int | None = None
     top_k: int = 10
     stop_words: str | None = "en"
     """Language whose stop words are left out of the masked similarity; None for none."""
@@ -80,7 +80,7 @@ class RunSettings:
                 "methods= takes a list with at least one name, for example methods=['attcat', 'rollout']."
             )
         if not self.check:
-            refuse_unused({"check_budget": self.check_budget}, "belongs to the check: add check=True.")
+            refuse_unused({"check_readings": self.check_readings}, "belongs to the check: add check=True.")
         if unknown := [name for name in self.measures if name not in MEASURES]:
             raise OptionError(f"There is no measure '{unknown[0]}'. Known: {', '.join(MEASURES)}.")
         object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))

@@ -33,9 +33,9 @@ from sightline.corpus.aggregation import (
     weigh_documents,
 )
 from sightline.errors import OptionError
-from sightline.metrics.inputs import FloatArray
+from sightline.metrics.score_inputs import FloatArray
 from sightline.metrics.statistics import block_sizes, column_intervals, difference_ends
-from sightline.settings.arguments import check_one_of
+from sightline.settings.values import check_one_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.corpus import tables
-from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
+from sightline.corpus.aggregation import AggregateBy, AggregateRule, aggregate
 from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
 from sightline.corpus.folder import ROWS, TEXTS, RunFolder
@@ -254,7 +254,7 @@ class Store:
         by: AggregateBy = "word",
         method: str | None = None,
         class_: str | int | None = None,
-        rule: Rule = "mean-present",
+        rule: AggregateRule = "mean-present",
         *,
         where: str | None = None,
         min_documents: int | None = None,

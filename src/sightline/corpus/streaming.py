@@ -21,8 +21,8 @@ from typing import Any
 
 from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.settings.arguments import check_count
 from sightline.settings.extras import require
+from sightline.settings.values import check_count
 from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row
 

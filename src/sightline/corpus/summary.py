@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sightline.corpus.aggregation import Rule, explained_classes
+from sightline.corpus.aggregation import AggregateRule, explained_classes
+from sightline.corpus.explorer import ClassWords, class_words, facet_columns, strongest_words
 from sightline.corpus.settings import PREDICTED
 from sightline.corpus.slices import SliceComparison, compare_slices
 from sightline.corpus.store import Store
@@ -32,7 +33,7 @@ class WordTable:
     method: str
     target: str | None
     """The class; None if each document was explained for its prediction and all are averaged."""
-    rule: Rule
+    rule: AggregateRule
     table: pd.DataFrame
 
 
@@ -45,13 +46,22 @@ class CorpusSummary:
     counts: dict[str, int]
     """Rows by status."""
     documents: pd.DataFrame
-    """Row, id, label, prediction, probability, correct, status, error, verdict, faithfulness, excerpt, vocabulary
-    (every word of the text in lower case, once; missing if the texts are longer than `SEARCHED` together)."""
+    """Row, document, id, label, prediction, probability, correct, status, error, verdict, fall, excerpt, vocabulary
+    (every word of the text in lower case, once; missing if the texts are longer than `SEARCHED` together), and the
+    fields of the data set."""
     confusion: pd.DataFrame
     """Label, prediction, documents."""
     words: tuple[WordTable, ...]
     slices: SliceComparison | None
     """Wrong predictions against right ones, for the first method, if there are both."""
+    facets: tuple[str, ...] = ()
+    """Fields of the data set that have few values: columns of `documents`."""
+    class_words: tuple[ClassWords, ...] = ()
+    """The words that matter most for each class, in each document."""
+    marked: dict[int, dict[str, float]] = field(default_factory=dict)
+    """The strongest words of each document, by its number in the store."""
+    signed: bool = True
+    """Whether scores have a sign."""
 
 
 def summarise(store: Store) -> CorpusSummary:
@@ -65,6 +75,8 @@ def summarise(store: Store) -> CorpusSummary:
            GROUP BY ALL ORDER BY any_value(label_class), any_value(prediction_class)"""
     )
     target = manifest["settings"]["target"]
+    documents = _documents(store)
+    done = documents.loc[documents["status"] == "done", "document"]
     return CorpusSummary(
         title=f"{manifest['model']['name']}: {manifest['plan']['rows']:,} documents",
         facts={
@@ -76,17 +88,29 @@ def summarise(store: Store) -> CorpusSummary:
             **{name: str(value) for name, value in manifest["versions"][-1].items()},
         },
         counts={str(name): int(count) for name, count in counts.items()},
-        documents=_documents(store),
+        documents=documents,
         confusion=confusion,
         words=_word_tables(store, target) if counts.get("done") else (),
         slices=_right_and_wrong(store, target),
+        facets=tuple(facet_columns(documents, [name for name in documents.columns if name not in _LISTED])),
+        class_words=class_words(store, done) if len(done) else (),
+        marked=strongest_words(store, done) if len(done) else {},
+        signed=bool(store.sql("SELECT coalesce(bool_and(signed), true) AS signed FROM explanations")["signed"].iloc[0]),
     )
+
+
+_OF_STORE = (
+    *("row", "document", "id", "label", "label_class", "prediction", "prediction_class", "probability", "correct"),
+    *("tokens", "words", "dropped", "status", "error", "digest"),
+)
+"""Columns of `documents` that are no fields of the data set."""
+_LISTED = (*_OF_STORE, "verdict", "fall", "excerpt", "vocabulary")
 
 
 def _documents(store: Store) -> pd.DataFrame:
     return store.sql(
         f"""WITH checked AS (
-              SELECT e.document, e.verdict, e.faithfulness FROM explanations e JOIN results d USING (document)
+              SELECT e.document, e.verdict, e.fall FROM explanations e JOIN results d USING (document)
               WHERE e.method = {text_literal(store.methods[0])}
               -- If several classes were explained: the one that the model predicts.
               QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1),
@@ -94,12 +118,12 @@ def _documents(store: Store) -> pd.DataFrame:
               SELECT document, trim(regexp_replace(text, '\\s+', ' ', 'g')) AS line, concat_ws(' ', text, pair) AS whole
               FROM texts),
             listed AS (SELECT * FROM documents ORDER BY row LIMIT {LISTED})
-            SELECT row, id, label, prediction, probability, correct, status, error, verdict, faithfulness,
+            SELECT row, document, id, label, prediction, probability, correct, status, error, verdict, fall,
                    if(length(line) <= {EXCERPT}, line, regexp_replace(left(line, {EXCERPT}), ' [^ ]*$', '') || ' …')
                    AS excerpt,
                    CASE WHEN sum(length(whole)) OVER () <= {SEARCHED} THEN
                      array_to_string(list_sort(list_distinct(regexp_split_to_array(lower(whole), '\\s+'))), ' ')
-                   END AS vocabulary
+                   END AS vocabulary, listed.* EXCLUDE ({", ".join(_OF_STORE)})
             FROM listed LEFT JOIN lines USING (document) LEFT JOIN checked USING (document)
             ORDER BY row"""
     )
@@ -112,7 +136,7 @@ def _word_tables(store: Store, target: object) -> tuple[WordTable, ...]:
         if target == PREDICTED:
             predicted = store.sql("SELECT DISTINCT prediction FROM documents WHERE status = 'done' ORDER BY prediction")
             classes: list[str | None] = predicted["prediction"].tolist()
-            rule: Rule = "mean-present"
+            rule: AggregateRule = "mean-present"
         else:
             classes = list(store.labels) if target == ALL else [None]
             rule = "mean-all"

@@ -1,4 +1,4 @@
-"""The tables of a corpus: names, columns, and what they mean. `VERSION` rises when a reader of today would misread one.
+"""The tables of a corpus: names, columns, and what they mean.
 
 `document` is the key of all tables: the number of the row in which a text occurs first. Rows with the same text are one
 document; `rows` says which row is which document.
@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from sightline.corpus.arrow import pa
 
-VERSION = 1
 FINISHED = "documents"
 """The table that is written last."""
 RESULTS = ("tokens", "explanations", "heads", "similarity", "errors", FINISHED)
@@ -86,14 +85,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("signed", pa.bool_()),
             ("special_share", pa.float64()),
             ("verdict", pa.string()),
-            ("faithfulness", pa.float64()),
+            ("matters", pa.string()),
+            ("p_value", pa.float64()),
+            ("fall", pa.float64()),
             ("random_mean", pa.float64()),
-            ("random_beaten", pa.int32()),
-            ("random_orderings", pa.int32()),
             ("target", pa.string()),  # JSON from here on
             ("checks", pa.string()),
             ("options", pa.string()),
-            ("removal", pa.string()),
+            ("check", pa.string()),
         ]
     ),
     "heads": pa.schema(

@@ -3,11 +3,11 @@
 from sightline.evaluation.agreement import Agreement, Pair
 from sightline.evaluation.choice import DEFAULT_METHODS
 from sightline.evaluation.comparison import compare, consistency
+from sightline.evaluation.data_set import evaluate
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
 from sightline.evaluation.planted_long import LongResult, planted_at_length
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import Evaluation, MetricCurve, Record
-from sightline.evaluation.runner import evaluate
 from sightline.evaluation.sanity import SanityResult, label_permutation, weight_randomisation
 
 __all__ = [

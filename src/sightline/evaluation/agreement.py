@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sightline.errors import OptionError
+from sightline.evaluation.result import frame_of
 from sightline.metrics.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -72,11 +73,7 @@ class Agreement:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per pair."""
-        import pandas as pd
-
-        names = [column.name for column in fields(Pair)]
-        frame = pd.DataFrame([[getattr(pair, name) for name in names] for pair in self.pairs], columns=names)
-        return frame.astype({"value": "float64", "chance": "float64"})
+        return frame_of(self.pairs, Pair, numbers=("value", "chance"))
 
     def summary(self) -> pd.DataFrame:
         """Return one row for each pair and statistic: mean over documents, bootstrap 95 % interval, chance level.

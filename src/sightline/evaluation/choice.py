@@ -13,7 +13,7 @@ from sightline.errors import OptionError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry
 from sightline.metrics.measurement import FaithfulnessSettings
-from sightline.settings.arguments import refuse_unused
+from sightline.settings.values import refuse_unused
 from sightline.text import Example
 
 if TYPE_CHECKING:

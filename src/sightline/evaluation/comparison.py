@@ -31,25 +31,25 @@ from sightline.evaluation.choice import check_method_options, check_model, chose
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
-    add_seed,
     choose_target,
-    describe_error,
     encode_example,
+    explain_by_each,
     label_classes,
     seed_for,
+    seeded_options,
 )
 from sightline.evaluation.workers import report_document
-from sightline.methods import METHODS
+from sightline.methods import METHODS, Attribution
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
-from sightline.metrics.inputs import without_conventions
+from sightline.metrics.score_inputs import without_conventions
 from sightline.models.classes import Label, class_named
 from sightline.models.classes import list_names as list_classes
 from sightline.models.target import Prediction, Quantity, check_quantity
 from sightline.passes.forward import Array
 from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
-from sightline.settings.arguments import check_count, check_one_of
+from sightline.settings.values import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level, Units, units_of
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 STATISTICS = ("spearman", "kendall", "cosine", "rbo", "jaccard")
 PERMUTATIONS = 100
 
-Place = tuple[int, int, int]
+WordPlace = tuple[int, int, int]
 """Segment and characters of a word, which identify it across models."""
 
 
@@ -67,11 +67,11 @@ Place = tuple[int, int, int]
 class Scored:
     """Scores of the tokens of one document, and the places of the U units whose scores are their sums."""
 
-    places: tuple[Place, ...]
+    places: tuple[WordPlace, ...]
     tokens: TokenScores
 
     @classmethod
-    def of(cls, places: tuple[Place, ...], scores: Array, units: Units) -> Scored:
+    def of(cls, places: tuple[WordPlace, ...], scores: Array, units: Units) -> Scored:
         """Take scores (n,) and the units over which they are summed."""
         return cls(places, TokenScores(scores.astype(np.float64), units))
 
@@ -294,7 +294,7 @@ class _Comparison:
         self.failures += failures
 
     def _couples(self, group: Group) -> Iterable[tuple[str, str]]:
-        """Return what is compared with what: all with each other, or all with the reference if it was explained."""
+        """Return the pairs to compare: all explanations with each other, or each with the reference if there is one."""
         if self.reference is None:
             return combinations(group, 2)
         others = [name for name in group if name != self.reference] if self.reference in group else []
@@ -326,34 +326,29 @@ class _Comparison:
             failures += [Failure(example.id, model_name, name, str(error)) for name in names]
             return
         places = tuple((unit.segment, unit.start, unit.end) for unit in units)
-        reference: Scored | None = None
-        for step, name in enumerate(names):
-            if progress is not None:
-                progress(name, step, len(names))
-            entry = METHODS.get(name)
-            try:
-                options = add_seed(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
-                attribution = entry(model.trace(encoding, target), **options)
-            except Exception as error:  # an error in one method must not stop the others
-                failures.append(Failure(example.id, model_name, name, describe_error(error)))
-                continue
+
+        def explain(name: str) -> Attribution:
+            options = seeded_options(name, self.options.get(name, {}), self.seed, example.id)
+            return METHODS.get(name)(model.trace(encoding, target), **options)
+
+        attributions, reasons = explain_by_each(names, explain, progress)
+        if self.between == "layers":
+            unlayered = [name for name in self.methods if name in attributions and attributions[name].layers is None]
+            reasons |= dict.fromkeys(unlayered, "The method does not score layers.")
+        failures += [Failure(example.id, model_name, name, reasons[name]) for name in names if name in reasons]
+        for name, attribution in attributions.items():
             whole = Scored.of(places, self._measure(attribution.scores), units)
-            if name == self.reference:
-                reference = whole
             if self.between == "methods":
                 groups.setdefault("", {})[name] = whole
             elif self.between == "models":
                 groups.setdefault(name, {})[model_name] = whole
-            elif name not in self.methods:
-                continue
-            elif attribution.layers is None:
-                failures.append(Failure(example.id, model_name, name, "The method does not score layers."))
-            else:
+            elif name in self.methods and attribution.layers is not None:
                 rows = enumerate(self._measure(attribution.layers))
                 groups[name] = {layer_name(number): Scored.of(places, row, units) for number, row in rows}
-        if self.reference is not None and reference is not None and self.between == "layers":
+        if self.between == "layers" and self.reference in attributions:
+            scores = self._measure(attributions[self.reference].scores)
             for group in groups.values():
-                group[self.reference] = reference
+                group[self.reference] = Scored.of(places, scores, units)
 
     def _measure(self, scores: Array) -> Array:
         return np.abs(scores) if self.magnitude else scores
@@ -391,7 +386,7 @@ def _check_same_classes(models: Mapping[str, Model]) -> None:
 
 
 def _classes_of_labels(models: Mapping[str, Model], examples: Sequence[Example]) -> dict[str, dict[Label, int | None]]:
-    """Return, by model, the class that each label means: for the first model by the rule, for others its namesake."""
+    """Return, by model, the class of each label; the classes of the other models are those of the same name."""
     names = list(models)
     classes = {names[0]: label_classes(models[names[0]], examples)}
     for name in names[1:]:

@@ -22,20 +22,21 @@ from sightline.evaluation.result import MODEL, MetricCurve, Record
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
-    add_seed,
     choose_target,
     context_segment,
     describe_error,
     encode_example,
+    explain_by_each,
     seed_for,
+    seeded_options,
 )
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
 from sightline.metrics.chance import TokenScores
-from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Measured, measure_scores
 from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
+from sightline.metrics.score_inputs import FloatArray, IntArray, without_conventions
 from sightline.models import Target
 from sightline.models.classes import Label
 from sightline.models.target import Quantity
@@ -162,19 +163,13 @@ class _Document:
 
     def _explain_all(self, progress: Progress | None) -> None:
         reference = self.assignment.reference
-        names = dict.fromkeys([*self.assignment.methods, *([reference] if reference is not None else [])])
-        for step, name in enumerate(names):
-            if progress is not None:
-                progress(name, step, len(names))
-            try:
-                self.explained[name] = self._explain(name)
-            except Exception as error:  # an error in one method must not stop the others
-                self.failures[name] = describe_error(error)
+        names = [*self.assignment.methods, *([reference] if reference is not None else [])]
+        self.explained, self.failures = explain_by_each(names, self._explain, progress)
 
     def _explain(self, name: str) -> Explained:
         entry = METHODS.get(name)
         given = self.assignment.options.get(name, {})
-        options = add_seed(entry, given, seed_for(self.assignment.seed, self.example.id, name))
+        options = seeded_options(name, given, self.assignment.seed, self.example.id)
         begin = time.perf_counter()
         trace = self.model.trace(self.encoding, self.target)
         scores = entry(trace, **options).scores

@@ -20,7 +20,8 @@ import numpy as np
 from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.evaluation.planted_task import BATCH, PlantedDocument, PlantedTask, predict_classes, train
-from sightline.evaluation.subject import add_seed, describe_error, seed_for
+from sightline.evaluation.result import frame_of
+from sightline.evaluation.subject import describe_error, seeded_options
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
 from sightline.metrics.statistics import SIGNIFICANCE, holm, mean_interval, sign_flip_p
@@ -33,7 +34,6 @@ MOST_REGRET = 0.05
 """A model whose accuracy is at most this much below the best possible has learnt the task."""
 STEPS = 300
 HELD_OUT = 300
-COLUMNS = ("document", "method", "precision", "chance", "error")
 SUMMARY_COLUMNS = ("method", "precision", "low", "high", "chance", "better_than_chance", "documents", "failed")
 
 
@@ -61,7 +61,7 @@ class Planted:
 
 
 @dataclass(frozen=True)
-class Found:
+class PlantedFinding:
     """How many of the planted words of one document a method ranks first."""
 
     document: int
@@ -75,18 +75,13 @@ class Found:
 class PlantedResult:
     """Precision@k of each method on documents whose deciding words are known."""
 
-    findings: tuple[Found, ...]
+    findings: tuple[PlantedFinding, ...]
     methods: tuple[str, ...]
     planted: Planted
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each document and method."""
-        import pandas as pd
-
-        frame = pd.DataFrame(
-            [[getattr(finding, name) for name in COLUMNS] for finding in self.findings], columns=list(COLUMNS)
-        )
-        return frame.astype({"precision": "float64"})
+        return frame_of(self.findings, PlantedFinding, numbers=("precision",))
 
     def summary(self) -> pd.DataFrame:
         """Return one row per method: mean precision@k with its bootstrap 95 % interval, beside chance."""
@@ -96,7 +91,7 @@ class PlantedResult:
         for method in self.methods:
             here = [finding for finding in self.findings if finding.method == method]
             values = [finding.precision for finding in here if finding.precision is not None]
-            mean, low, high = mean_interval(values, seed=self.planted.seed)
+            mean, low, high = mean_interval(values, seed=self.planted.seed, within=(0.0, 1.0))
             chance = float(np.mean([finding.chance for finding in here]))
             better = p_values[method] < SIGNIFICANCE
             rows.append((method, mean, low, high, chance, better, len(values), len(here) - len(values)))
@@ -181,18 +176,18 @@ def planted_shortcuts(
     return PlantedResult(tuple(findings), tuple(names), setting)
 
 
-def _measure(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> Found:
+def _measure(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> PlantedFinding:
     words = document.text.split()
     chance = len(document.planted) / len(words)
     # With one seed for all documents, `random` would choose the same positions in each.
-    options = add_seed(METHODS.get(method), {}, seed_for(seed, str(number), method))
+    options = seeded_options(method, {}, seed, str(number))
     try:
         explanation = model.explain(document.text, method=method, **options)
     except Exception as error:  # an error in one method must not stop the others
-        return Found(number, method, None, chance, describe_error(error))
+        return PlantedFinding(number, method, None, chance, describe_error(error))
     scores = [word.score for word in explanation.words()]
     spans = [(place, place + 1) for place in document.planted]
-    return Found(number, method, precision_at_k(scores, spans, k=len(spans)), chance)
+    return PlantedFinding(number, method, precision_at_k(scores, spans, k=len(spans)), chance)
 
 
 def remove_planted(document: PlantedDocument) -> str:

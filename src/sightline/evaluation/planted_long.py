@@ -11,14 +11,15 @@ the middle and the end lie beyond the first window of the model. Cost: one expla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.rule_model import PLACES, RULES, Place, Rule, clear_documents, rule_model
-from sightline.evaluation.subject import add_seed, seed_for
+from sightline.evaluation.result import frame_of
+from sightline.evaluation.rule_model import PLACES, RULES, DocumentThird, Rule, clear_documents, rule_model
+from sightline.evaluation.subject import seeded_options
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
 
@@ -26,16 +27,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LENGTHS = (250, 1000, 3000)
-COLUMNS = ("rule", "words", "place", "method", "precision", "chance", "special_share")
 
 
 @dataclass(frozen=True)
-class Found:
+class LongFinding:
     """How many of the deciding words of one document a method ranks first."""
 
     rule: Rule
     words: int
-    place: Place
+    place: DocumentThird
     method: str
     precision: float
     chance: float
@@ -46,13 +46,11 @@ class Found:
 class LongResult:
     """Precision@k of each method on long documents whose deciding words are known."""
 
-    findings: tuple[Found, ...]
+    findings: tuple[LongFinding, ...]
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per document and method."""
-        import pandas as pd
-
-        return pd.DataFrame([astuple(entry) for entry in self.findings], columns=list(COLUMNS))
+        return frame_of(self.findings, LongFinding)
 
     def summary(self, by: Literal["words", "place", "rule"] | None = None) -> pd.DataFrame:
         """Return mean precision, its chance level and the share on special tokens, per method and `by`."""
@@ -82,7 +80,7 @@ def planted_at_length(
     names = [METHODS.get(name).name for name in dict.fromkeys(methods)]
     if not names or documents < 1:
         raise OptionError("Give at least one method and documents=1 or more.")
-    findings: list[Found] = []
+    findings: list[LongFinding] = []
     for rule in rules:
         model = rule_model(rule, seed)
         generator = np.random.default_rng([seed, RULES.index(rule)])
@@ -90,13 +88,12 @@ def planted_at_length(
             for place in PLACES:
                 for number, document in enumerate(clear_documents(rule, words, documents, generator, place=place)):
                     for name in names:
-                        own_seed = seed_for(seed, f"{rule} {words} {place} {number}", name)
-                        options = add_seed(METHODS.get(name), {}, own_seed)
+                        options = seeded_options(name, {}, seed, f"{rule} {words} {place} {number}")
                         explanation = model.explain(document.text, name, **options)
                         scores = [word.score for word in explanation.words()]
                         spans = [(position, position + 1) for position in document.deciding]
                         findings.append(
-                            Found(
+                            LongFinding(
                                 rule,
                                 words,
                                 place,

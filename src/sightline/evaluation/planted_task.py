@@ -40,7 +40,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.progress import Progress
 from sightline.text.new_tokenizers import word_tokenizer

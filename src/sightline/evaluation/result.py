@@ -9,7 +9,7 @@ as zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,14 +24,14 @@ from sightline.registry import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-Status = Literal["ok", "missing", "failed"]
+RecordStatus = Literal["ok", "missing", "failed"]
 FloatArray = npt.NDArray[np.float64]
 
 MODEL = "(model)"
 """The name in the column `method` of metrics that describe the model alone (anisotropy)."""
 
-COLUMNS = ("document", "method", "metric", "value", "floor", "reference", "calls", "seconds", "status", "error")
 SUMMARY_COLUMNS = (
     *("method", "metric", "mean", "low", "high", "floor", "reference"),
     *("documents", "missing", "failed", "seconds", "calls", "higher_is_better"),
@@ -59,7 +59,7 @@ class Record:
     """Perturbed documents this measurement asked of the model, before those asked twice are counted once."""
     seconds: float = 0.0
     """Time to make the explanation (not to measure it); alike for all metrics of a document and method."""
-    status: Status = "ok"
+    status: RecordStatus = "ok"
     """"ok"; "missing": the metric is not defined for this document; "failed": the method gave no explanation."""
     error: str = ""
     """The reason, as a sentence, where `status` is not "ok"."""
@@ -113,12 +113,7 @@ class Evaluation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the long table, one row per record; missing values are NaN, and their row says why."""
-        import pandas as pd
-
-        frame = pd.DataFrame(
-            [[getattr(record, name) for name in COLUMNS] for record in self.records], columns=list(COLUMNS)
-        )
-        return frame.astype({"value": "float64", "floor": "float64", "reference": "float64"})
+        return frame_of(self.records, Record, numbers=("value", "floor", "reference"))
 
     def summary(self) -> pd.DataFrame:
         """Return one row per method and metric.
@@ -134,7 +129,9 @@ class Evaluation:
             records = self._of(method, metric)
             values = [record for record in records if record.value is not None]
             mean, low, high = mean_interval(
-                [record.value for record in values if record.value is not None], seed=self.seed
+                [record.value for record in values if record.value is not None],
+                seed=self.seed,
+                within=METRICS.get(metric).range,
             )
             ran = [record for record in records if record.status != "failed"]
             rows.append(
@@ -208,6 +205,19 @@ class Evaluation:
         columns = ["document", "method", "metric", "status", "error"]
         return frame.loc[frame["status"] != "ok", columns].reset_index(drop=True)
 
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Return all methods by all metrics that rank them, beside chance, as a matplotlib figure.
+
+        With `path` (.svg, .png or .pdf), also write it.
+        """
+        from sightline.view.evaluate.folder import plot_overview
+        from sightline.view.plots.style import save_figure
+
+        figure = plot_overview(self)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
+
     def save(self, folder: str | Path) -> None:
         """Write records.parquet, curves.parquet and evaluation.json to a folder, each completely or not at all."""
         from sightline.evaluation.storage import write
@@ -248,6 +258,15 @@ class Evaluation:
         if name not in known:
             hint = suggestion(name, list(known))
             raise OptionError(f"The {kind} '{name}' was not measured.{hint} Measured: {', '.join(known)}.")
+
+
+def frame_of(rows: Sequence[Any], kind: type, *, numbers: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row per object of a dataclass and one column per field; None in the columns of `numbers` is NaN."""
+    import pandas as pd
+
+    columns = [column.name for column in fields(kind)]
+    frame = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
+    return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
 def _mean(values: Sequence[float | None]) -> float:

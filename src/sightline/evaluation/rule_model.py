@@ -1,4 +1,4 @@
-"""A Longformer that follows a rule over a few words by construction: nothing is trained, and any length will do.
+"""A Longformer whose weights are set, not trained, to follow a rule over a few words in documents of any length.
 
 Two features of the word embeddings mark the words of the lists A and B, a third marks [CLS]; all other features are
 random. In the first layer, head 0 of [CLS], which has global attention, looks for A and head 1 for B:
@@ -34,15 +34,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, NEUTRAL, SECOND, vocabulary
 from sightline.text.new_tokenizers import word_tokenizer
 
 Rule = Literal["any", "conjunction", "exception"]
-Place = Literal["start", "middle", "end"]
+DocumentThird = Literal["start", "middle", "end"]
 RULES: tuple[Rule, ...] = get_args(Rule)
-PLACES: tuple[Place, ...] = get_args(Place)
+PLACES: tuple[DocumentThird, ...] = get_args(DocumentThird)
 LABELS = ("no", "yes")
 
 
@@ -55,7 +56,7 @@ class RuleDocument:
     label: int
     deciding: tuple[int, ...]
     """Places among the words; empty if no word is responsible."""
-    place: Place | None = None
+    place: DocumentThird | None = None
     """The third of the document that holds the planted words; None if they are anywhere."""
 
     @property
@@ -72,7 +73,7 @@ def rule_document(
     first: int = 1,
     second: int = 0,
     distractors: int = 2,
-    place: Place | None = None,
+    place: DocumentThird | None = None,
 ) -> RuleDocument:
     """Return a document of `words` words with `first` words of A, `second` words of B and some distractors."""
     if rule not in RULES:
@@ -92,7 +93,7 @@ def rule_document(
 
 
 def clear_documents(
-    rule: Rule, words: int, count: int, generator: np.random.Generator, *, place: Place | None = None
+    rule: Rule, words: int, count: int, generator: np.random.Generator, *, place: DocumentThird | None = None
 ) -> list[RuleDocument]:
     """Return documents in which words decide: one or two of each list that the rule needs, in turn."""
     return [
@@ -120,7 +121,7 @@ def _apply(rule: Rule, has_first: bool, has_second: bool) -> tuple[int, tuple[bo
     return int(has_first), (has_first, False)
 
 
-def _third(place: Place, words: int) -> tuple[int, int]:
+def _third(place: DocumentThird, words: int) -> tuple[int, int]:
     number = PLACES.index(place)
     return number * words // 3, (number + 1) * words // 3
 

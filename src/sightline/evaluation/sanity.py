@@ -38,7 +38,8 @@ from torch import nn
 from sightline.api.model import Model
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.subject import add_seed, describe_error, encode_example, seed_for
+from sightline.evaluation.result import frame_of
+from sightline.evaluation.subject import encode_example, explain_by_each, seeded_options
 from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
 from sightline.metrics.agreement import spearman_rows
@@ -47,8 +48,7 @@ from sightline.metrics.statistics import mean_interval
 from sightline.models import Network, Target
 from sightline.models.shared_weights import hash_weights
 from sightline.progress import Progress
-from sightline.results.explanation import Explanation
-from sightline.settings.arguments import check_one_of
+from sightline.settings.values import check_one_of
 from sightline.text import Example
 from sightline.text.units import units_of
 
@@ -125,7 +125,6 @@ SHUFFLES = 500
 FEWEST_WORDS = 3
 """ρ of two words is 1 or −1 whatever they are."""
 
-COLUMNS = ("document", "method", "stage", "similarity", "similarity_signed", "words", "error")
 SUMMARY_COLUMNS = (
     *("method", "stage", "similarity", "low", "high", "chance_low", "chance_high"),
     *("similarity_signed", "signed_low", "signed_high", "documents", "failed"),
@@ -162,12 +161,7 @@ class SanityResult:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per document, method and stage."""
-        import pandas as pd
-
-        frame = pd.DataFrame(
-            [[getattr(comparison, name) for name in COLUMNS] for comparison in self.comparisons], columns=list(COLUMNS)
-        )
-        return frame.astype({"similarity": "float64", "similarity_signed": "float64"})
+        return frame_of(self.comparisons, Comparison, numbers=("similarity", "similarity_signed"))
 
     def summary(self) -> pd.DataFrame:
         """Return one row per method and stage: mean similarity with bootstrap 95 % interval, beside chance.
@@ -324,35 +318,20 @@ class _Explained:
 def _explain_document(
     model: Model, example: Example, names: Sequence[str], target: Target | None, seed: int
 ) -> _Explained:
-    """Explain the predicted class, or `target`, by all methods in one shared pass.
-
-    If that fails they run one at a time: a method that fails on this document must not affect the others.
-    """
+    """Explain the predicted class, or `target`, by all methods in one shared pass."""
     try:
         encoding = encode_example(model, example)
-        target = model.trace(encoding, target).target
+        trace = model.trace(encoding, target)
     except SightlineError as error:
         return _Explained(dict.fromkeys(names, str(error)))
-    # The same random numbers for both models, so that differences come from the weights only.
-    options: dict[str, Any] = {
-        name: add_seed(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names
-    }
-    try:
-        together = model.explain(encoding, methods=names, target=target, **options)
-        return _Explained({name: _scores(explanation) for name, explanation in together.items()}, target)
-    except Exception:  # reported below for the method that raises it
-        pass
-    scores: dict[str, TokenScores | str] = {}
-    for name in names:
-        try:
-            scores[name] = _scores(model.explain(encoding, method=name, target=target, **options[name]))
-        except Exception as error:
-            scores[name] = describe_error(error)
-    return _Explained(scores, target)
 
+    def explain(name: str) -> TokenScores:
+        # The same random numbers for both models, so that differences come from the weights only.
+        scores = METHODS.get(name)(trace, **seeded_options(name, {}, seed, example.id)).scores
+        return TokenScores(scores.astype(np.float64), units_of(encoding, "word"))
 
-def _scores(explanation: Explanation) -> TokenScores:
-    return TokenScores(explanation.scores.astype(np.float64), units_of(explanation.encoding, "word"))
+    explained, failures = explain_by_each(names, explain)
+    return _Explained({**explained, **failures}, trace.target)
 
 
 def _comparison(

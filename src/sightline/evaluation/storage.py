@@ -1,41 +1,29 @@
 """Store an evaluation as a folder: records.parquet and curves.parquet for data tools, evaluation.json for the rest.
 
-Floats are stored exactly. The version number increases when today's code could misread the folder; a newer version is
-refused. A folder may come from an untrusted source: everything in it is checked before it is used.
+Floats are stored exactly. A folder may come from an untrusted source: everything in it is checked before it is used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from sightline.errors import InputError
-from sightline.evaluation.result import MODEL, Evaluation, MetricCurve, Record, Status
-from sightline.files.foreign import check_regular, first_line, printable, quote, read_json
+from sightline.evaluation.result import MODEL, Evaluation, MetricCurve, RecordStatus
+from sightline.evaluation.result import Record as Measured
+from sightline.files.foreign import check_regular, first_line, quote
 from sightline.files.ownership import claim_folder
 from sightline.files.writing import replacing, write_whole
-from sightline.results.record_checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    check_object,
-    check_plain,
-    check_text,
-    check_texts,
-    check_whole,
-    is_newer,
-    read_numbers,
-)
+from sightline.results.records import FileRecord, JsonObject, Listed, Record, Size, Whole, read_bytes, reading
 from sightline.results.storage import plain
 from sightline.settings.extras import require
 
-FORMAT = "sightline-evaluation"
-VERSION = 1
 EVALUATION = "an evaluation"
 """What the record of the folder says that it holds."""
 RECORDS, CURVES, REST = "records.parquet", "curves.parquet", "evaluation.json"
@@ -67,14 +55,73 @@ def writers(evaluation: Evaluation) -> dict[str, Callable[[Path], None]]:
 
 def _record_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
     rows = [asdict(record) for record in evaluation.records]
-    return {record.name: [row[record.name] for row in rows] for record in fields(Record)}
+    return {record.name: [row[record.name] for row in rows] for record in fields(Measured)}
 
 
 def _rest(evaluation: Evaluation) -> str:
-    rest: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    rest: dict[str, Any] = _Facts.header()
     rest |= {name: list(getattr(evaluation, name)) for name in _NAMES}
     rest |= {name: plain(getattr(evaluation, name), name) for name in _PLAIN}
     return json.dumps(rest, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+class _Facts(FileRecord):
+    """evaluation.json."""
+
+    FORMAT = "sightline-evaluation"
+    CONTENT = "an evaluation"
+
+    documents: Listed[str]
+    methods: Listed[str]
+    metrics: Listed[str]
+    skipped: JsonObject
+    settings: JsonObject
+    provenance: JsonObject
+    calls_requested: Whole
+    calls_made: Whole
+    seconds: Size
+    complete: bool
+
+    def require(self) -> None:
+        """Raise ValueError if a name stands there twice, or a value is not what the tables need."""
+        for name in _NAMES:
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} must not name anything twice")
+        for name, reason in self.skipped.items():
+            if not isinstance(reason, str):
+                raise ValueError(f"skipped.{quote(name)} must be a text")
+        seed = self.settings.get("seed", 0)
+        if type(seed) is not int or not 0 <= seed < 2**32:
+            raise ValueError("settings.seed must be a whole number of 32 bits")
+
+
+class _Row(Record):
+    document: str
+    method: str
+    metric: str
+
+    def require(self, known: Mapping[str, set[str]]) -> None:
+        """Raise ValueError unless the row is of a document, method and metric of the evaluation."""
+        for column, names in known.items():
+            if getattr(self, column) not in names:
+                raise ValueError(f"a row names a {column} that is not among the {column}s")
+
+
+class _Measurement(_Row):
+    value: float | None
+    floor: float | None
+    reference: float | None
+    calls: Whole
+    seconds: Size
+    status: RecordStatus
+    error: str
+
+
+class _Curve(_Row):
+    ratios: Listed[Annotated[float, Field(ge=0, le=1)]] = Field(min_length=1)
+    values: Listed[float]
+    floor: Listed[float] | None
+    reference: Listed[float] | None
 
 
 def read(folder: Path) -> Evaluation:
@@ -83,69 +130,26 @@ def read(folder: Path) -> Evaluation:
         check_regular(folder / name, InputError)
         if not (folder / name).exists():
             raise InputError(f"'{folder}' holds no complete evaluation: there is no file '{name}'.")
-    rest = read_json(folder / REST, limit=LARGEST_RECORD, error=InputError, name=f"'{folder / REST}' is damaged and")
-    if not isinstance(rest, dict) or rest.get("format") != FORMAT:
-        raise InputError(f"'{folder}' holds no evaluation saved by Sightline.")
     require("pyarrow", "corpus", "Reading Parquet files")
-    try:
-        if is_newer(rest["version"], VERSION):
-            raise InputError(
-                f"'{folder}' was written by a newer Sightline (format {rest['version']}, this one reads up to "
-                f"{VERSION}). Update Sightline to read it."
-            )
-        names = {name: check_texts(rest[name], name) for name in _NAMES}
-        for name, entries in names.items():
-            if len(set(entries)) < len(entries):
-                raise ValueError(f"{name} must not name anything twice")
-        known = {name: set(entries) for name, entries in names.items()}
-        known["methods"].add(MODEL)
-        records = tuple(_read_record(row, known) for row in _read_rows(folder / RECORDS, _record_types()))
-        curves = _read_curves(_read_rows(folder / CURVES, _curve_types()), known)
-        arguments: dict[str, Any] = {name: tuple(entries) for name, entries in names.items()} | _read_facts(rest)
-        return Evaluation(records=records, curves_by=curves, **arguments)
-    except OSError as error:
-        raise InputError(f"Cannot read '{folder}': {(error.strerror or 'it is damaged').lower()}.") from None
-    except KeyError as error:
-        raise InputError(f"The evaluation in '{folder}' is damaged: {printable(str(error))} is missing.") from None
-    except ValueError as error:
-        raise InputError(f"The evaluation in '{folder}' is damaged: {first_line(error)}") from None
+    with reading(f"The evaluation in '{folder}'"):
+        facts = _Facts.read_file(read_bytes(folder / REST, LARGEST_RECORD), f"The evaluation in '{folder}'")
+        facts.require()
+        known = {"document": {*facts.documents}, "method": {*facts.methods, MODEL}, "metric": {*facts.metrics}}
+        arguments: dict[str, Any] = {name: tuple(getattr(facts, name)) for name in _NAMES}
+        return Evaluation(
+            records=tuple(_read_record(row, known) for row in _read_rows(folder / RECORDS, _record_types())),
+            curves_by=_read_curves(_read_rows(folder / CURVES, _curve_types()), known),
+            **arguments | {name: getattr(facts, name) for name in _PLAIN},
+        )
 
 
-def _read_facts(rest: dict[str, Any]) -> dict[str, Any]:
-    """Return what evaluation.json says besides names."""
-    facts = {name: check_plain(rest[name], name) for name in _PLAIN}
-    for name in ("skipped", "settings", "provenance"):
-        check_object(facts[name], name)
-    for name, reason in facts["skipped"].items():
-        check_text(reason, f"skipped.{name}")
-    for name in ("calls_requested", "calls_made"):
-        check_whole(facts[name], name)
-    check_whole(facts["settings"].get("seed", 0), "settings.seed", 0, 2**32 - 1)
-    check_number(facts["seconds"], "seconds", 0)
-    check_flag(facts["complete"], "complete")
-    return facts
-
-
-def _check_names(row: dict[str, Any], names: dict[str, set[str]]) -> None:
-    """Raise ValueError unless a row is of a document, method and metric of the evaluation."""
-    for column, known in zip(("document", "method", "metric"), _NAMES, strict=True):
-        if row[column] not in names[known]:
-            raise ValueError(f"a row names a {column} that is not among the {known}: {quote(row[column])}")
-
-
-def _read_record(row: dict[str, Any], names: dict[str, set[str]]) -> Record:
+def _read_record(values: dict[str, Any], known: Mapping[str, set[str]]) -> Measured:
     """Return one measurement."""
-    _check_names(row, names)
-    status = check_choice(row["status"], "status", get_args(Status))
-    check_text(row["error"], "error")
-    check_whole(row["calls"], "calls")
-    check_number(row["seconds"], "seconds", 0)
-    for name in ("value", "floor", "reference"):
-        if row[name] is not None:
-            check_number(row[name], name)
-    if (row["value"] is not None) != (status == "ok"):
+    row = _Measurement.of(values)
+    row.require(known)
+    if (row.value is not None) != (row.status == "ok"):
         raise ValueError("a record has a value exactly if its status is ok")
-    return Record(**row)
+    return Measured(**values)
 
 
 def _curve_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
@@ -162,24 +166,22 @@ def _curve_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
 _SERIES = ("ratios", "values", "floor", "reference")
 
 
-def _read_curves(rows: list[dict[str, Any]], names: dict[str, set[str]]) -> dict[tuple[str, str, str], MetricCurve]:
+def _read_curves(rows: list[dict[str, Any]], known: Mapping[str, set[str]]) -> dict[tuple[str, str, str], MetricCurve]:
     """Return the curves by document, method and metric; all curves of a method and metric have the same points."""
     curves: dict[tuple[str, str, str], MetricCurve] = {}
     points: dict[tuple[str, str], int] = {}
-    for row in rows:
-        _check_names(row, names)
-        document, method, metric = row["document"], row["method"], row["metric"]
-        size = points.setdefault((method, metric), len(row["ratios"] or ()))
-        series: dict[str, Any] = {
-            name: None
-            if row[name] is None and name in ("floor", "reference")
-            else read_numbers(row[name], "<f8", name, size)
-            for name in _SERIES
-        }
-        ratios = series["ratios"]
-        if not size or ratios.min() < 0 or ratios.max() > 1 or (np.diff(ratios) < 0).any():
+    for values in rows:
+        row = _Curve.of(values)
+        row.require(known)
+        size = points.setdefault((row.method, row.metric), len(row.ratios))
+        series = {name: getattr(row, name) for name in _SERIES}
+        for name, numbers in series.items():
+            if numbers is not None and len(numbers) != size:
+                raise ValueError(f"{name} must have {size} entries, not {len(numbers)}")
+        if row.ratios != sorted(row.ratios):
             raise ValueError("the ratios of a curve must rise from 0 to 1")
-        curves[document, method, metric] = MetricCurve(**series)
+        arrays: dict[str, Any] = {name: None if part is None else np.array(part) for name, part in series.items()}
+        curves[row.document, row.method, row.metric] = MetricCurve(**arrays)
     return curves
 
 
@@ -187,7 +189,7 @@ def _record_types() -> Any:
     import pyarrow as pa
 
     kinds = {"calls": pa.int64()} | dict.fromkeys(("value", "floor", "reference", "seconds"), pa.float64())
-    return pa.schema([(field.name, kinds.get(field.name, pa.string())) for field in fields(Record)])
+    return pa.schema([(field.name, kinds.get(field.name, pa.string())) for field in fields(Measured)])
 
 
 def _curve_types() -> Any:

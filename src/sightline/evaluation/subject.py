@@ -7,22 +7,25 @@ measured, or in which order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sightline.errors import SightlineError, TargetError
-from sightline.methods import Method
+from sightline.methods import METHODS
 from sightline.metrics import tokens_in_characters
 from sightline.models.answers import NO_ANSWER
 from sightline.models.classes import Label, classes_of, no_class
 from sightline.models.target import TargetLike
+from sightline.progress import Progress
 from sightline.settings.evaluation import TargetChoice as TargetChoice
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
+
+E = TypeVar("E")
 
 
 class Missing(Exception):  # noqa: N818 (a signal, not an error)
@@ -104,6 +107,25 @@ def seed_for(seed: int, *names: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def add_seed(method: Method, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return the options of a method, with `seed` if the method takes one and none was given."""
-    return {"seed": seed, **options} if "seed" in method.options else dict(options)
+def seeded_options(method: str, options: Mapping[str, Any], seed: int, document: str) -> dict[str, Any]:
+    """Return the options of a method, with a seed of its own for the document if it takes one and none was given."""
+    if "seed" not in METHODS.get(method).options:
+        return dict(options)
+    return {"seed": seed_for(seed, document, method), **options}
+
+
+def explain_by_each(
+    methods: Iterable[str], explain: Callable[[str], E], progress: Progress | None = None
+) -> tuple[dict[str, E], dict[str, str]]:
+    """Return what `explain` gives for each method, and the reasons of those that failed: the others continue."""
+    names = list(dict.fromkeys(methods))
+    explained: dict[str, E] = {}
+    failures: dict[str, str] = {}
+    for step, name in enumerate(names):
+        if progress is not None:
+            progress(name, step, len(names))
+        try:
+            explained[name] = explain(name)
+        except Exception as error:  # whatever a method does, the others are measured
+            failures[name] = describe_error(error)
+    return explained, failures

@@ -1,4 +1,4 @@
-"""Child processes as their parent sees them: start one, exchange messages with it, notice its death, end it.
+"""Child processes as their parent sees them: start one, exchange messages with it, detect that it has ended, stop it.
 
 There are two kinds. `ask_program` gives one request to a short program, such as the reader of foreign documents, and
 returns its answer. A `Child` answers messages for as long as it is needed, such as a worker that has loaded a model.
@@ -91,7 +91,7 @@ class Message:
 
     @classmethod
     def unable(cls, error: SightlineError) -> Message:
-        """Return the message with which a child says that it cannot go on."""
+        """Return the message by which a child reports an error that ends it."""
         public = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         return cls("unable", {"error": str(error), "type": public.__name__})
 
@@ -168,7 +168,7 @@ class Child(Channel):
         return self
 
     def terminate(self) -> None:
-        """Ask the process to end, and wait for nothing; it removes what it has half written."""
+        """Ask the process to end, without waiting; it removes its temporary files."""
         if self.pid is not None:
             self._process.terminate()
 
@@ -192,7 +192,7 @@ _Child = TypeVar("_Child", bound=Child)
 
 
 def wait_for_messages(children: Sequence[_Child]) -> list[_Child]:
-    """Wait until one of the children has sent a message or has ended, and return all of which that is true."""
+    """Wait until a child has sent a message or ended, and return all children that have."""
     by_connection: dict[Any, _Child] = {child.connection: child for child in children}
     return [by_connection[connection] for connection in wait(list(by_connection))]
 

@@ -129,7 +129,7 @@ def foreign_names(folder: Path, own: Collection[str] = ()) -> list[str]:
 
 
 def not_empty(folder: Path | str, names: Collection[str]) -> str:
-    """Return the beginning of a message about a folder that holds something of somebody else."""
+    """Return the beginning of a message about a folder that contains files of others."""
     others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return f"'{folder}' is not empty ('{quote(min(names))}'{others}) and was not written by Sightline"
 

@@ -34,8 +34,9 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.metrics.statistics import mean_interval
 from sightline.models.classes import classes_of, no_class
+from sightline.models.inputs import pad_inputs
 from sightline.progress import Progress, StepProgress
-from sightline.settings.arguments import check_seed, refuse_unused
+from sightline.settings.values import check_seed, refuse_unused
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -313,7 +314,7 @@ def _base_batches(model: Model, encodings: Sequence[Encoding]) -> Iterable[_Batc
     module: Any = network.module
     for start in range(0, len(encodings), DOCUMENTS_AT_ONCE):
         part = list(encodings[start : start + DOCUMENTS_AT_ONCE])
-        inputs = network.inputs(part)
+        inputs = pad_inputs(network, part)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         with torch.no_grad():
             hidden, attended = module.model.encode(ids, mask)

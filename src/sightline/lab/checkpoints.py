@@ -26,10 +26,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from transformers import logging as library_logging
@@ -40,7 +41,7 @@ from sightline.errors import InputError, UsageError
 from sightline.files.foreign import quote, read_json
 from sightline.files.ownership import foreign_names, not_empty, remove_own_file
 from sightline.files.writing import check_writable, new_folder, remove_parts, write_whole
-from sightline.results.record_checks import check_list, check_number, check_object, check_text, check_whole
+from sightline.results.records import LARGEST_WHOLE, JsonObject, Listed, Record, Whole
 
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """Parts of torch's native code that write files, as its errors name them."""
@@ -127,16 +128,45 @@ _DAMAGED = (
     SafetensorError,
 )
 """What values of the wrong kind raise where they are used."""
-_COUNTS = ("global_step", "max_steps", "num_train_epochs", "num_input_tokens_seen", "train_batch_size")
-_STEPS = ("logging_steps", "eval_steps", "save_steps")
-_NEVER = {
-    "is_local_process_zero": True,
-    "is_world_process_zero": True,
-    "is_hyper_param_search": False,
-    "trial_name": None,
-    "trial_params": None,
-}
-"""Fields of the Trainer's state that never change here."""
+_STATE_FIELDS = {field.name for field in fields(TrainerState)}
+_Steps = Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
+
+
+class _State(Record):
+    """The Trainer's state, which the library uses as it is; the last five fields never change here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    global_step: Whole
+    max_steps: Whole
+    num_train_epochs: Whole
+    num_input_tokens_seen: Whole
+    train_batch_size: Whole
+    logging_steps: _Steps
+    eval_steps: _Steps
+    save_steps: _Steps
+    epoch: float
+    total_flos: float
+    best_global_step: _Steps | None
+    best_metric: float | None
+    best_model_checkpoint: str | None
+    log_history: Listed[dict[str, float]]
+    stateful_callbacks: JsonObject
+    is_local_process_zero: Literal[True]
+    is_world_process_zero: Literal[True]
+    is_hyper_param_search: Literal[False]
+    trial_name: None
+    trial_params: None
+
+
+class _Progress(Record):
+    """The learning rate, and the states of the random generators besides torch's."""
+
+    last_epoch: Whole
+    step_count: Whole = Field(alias="_step_count")
+    last_lr: Listed[float] = Field(alias="_last_lr")
+    python: tuple[int, Listed[Whole], float | None]
+    numpy: tuple[str, Listed[Whole], Whole, Literal[0, 1], float]
 
 
 def checkpoint_folder(work: Path, step: int) -> Path:
@@ -205,7 +235,8 @@ def restore_weights(folder: Path, module: torch.nn.Module) -> None:
 def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
     """Give optimizer and learning rate scheduler the state that they had at a checkpoint."""
     with _fitting(folder):
-        progress = _read(folder / PROGRESS)
+        content = _read(folder / PROGRESS)
+        progress = _Progress.read(content)
         shapes = [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
         averages: dict[int, dict[str, torch.Tensor]] = {}
         for key, value in load_file(folder / OPTIMIZER).items():
@@ -217,25 +248,22 @@ def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
         if any(frozenset(names) != _AVERAGES for names in averages.values()):
             raise ValueError("a parameter without averages")
         stored = optimizer.state_dict()
-        for group, rate in zip(stored["param_groups"], progress["_last_lr"], strict=True):
-            group["lr"] = check_number(rate, "_last_lr")
-        for name in ("last_epoch", "_step_count"):
-            check_whole(progress[name], name)
+        for group, rate in zip(stored["param_groups"], progress.last_lr, strict=True):
+            group["lr"] = rate
         optimizer.load_state_dict({**stored, "state": averages})
-        scheduler.load_state_dict(scheduler.state_dict() | {name: progress[name] for name in _SCHEDULE})
+        scheduler.load_state_dict(scheduler.state_dict() | {name: content[name] for name in _SCHEDULE})
 
 
 def restore_generators(folder: Path) -> None:
     """Give all random generators the state that they had at a checkpoint."""
     with _fitting(folder):
-        tensors, progress = load_file(folder / OPTIMIZER), _read(folder / PROGRESS)
-        version, words, gauss = progress["python"]
-        random.setstate((version, tuple(words), gauss if gauss is None else check_number(gauss, "python")))
-        kind, keys, position, has_gauss, cached = progress["numpy"]
-        # numpy itself does not check the position, and would read beyond its end.
-        check_whole(position, "numpy", 0, len(keys))
-        check_whole(has_gauss, "numpy", 0, 1)
-        state = (kind, np.array(keys, np.uint32), position, has_gauss, check_number(cached, "numpy"))
+        tensors, progress = load_file(folder / OPTIMIZER), _Progress.read(_read(folder / PROGRESS))
+        version, words, gauss = progress.python
+        random.setstate((version, tuple(words), gauss))
+        kind, keys, position, has_gauss, cached = progress.numpy
+        if position > len(keys):  # numpy itself does not check it, and would read beyond its end
+            raise ValueError("numpy")
+        state = (kind, np.array(keys, np.uint32), position, has_gauss, cached)
         np.random.set_state(state)  # noqa: NPY002 (the library draws from it)
         torch.set_rng_state(tensors[f"{_RANDOM}.cpu"])
         if torch.cuda.is_available() and f"{_RANDOM}.cuda" in tensors:
@@ -323,25 +351,9 @@ def _verify(folder: Path) -> None:
 def _read_state(folder: Path, step: int) -> dict[str, Any]:
     """Return the state of the Trainer, after checking every field: the library uses them as they are."""
     with _fitting(folder):
-        state = check_object(
-            _read(folder / TRAINER_STATE_NAME), "state", [field.name for field in fields(TrainerState)]
-        )
-        for name in _COUNTS:
-            check_whole(state[name], name)
-        for name in _STEPS:
-            check_whole(state[name], name, 1)
-        for name in ("epoch", "total_flos"):
-            check_number(state[name], name)
-        if state["best_global_step"] is not None:
-            check_whole(state["best_global_step"], "best_global_step", 1, step)
-            check_number(state["best_metric"], "best_metric")
-        if state["best_model_checkpoint"] is not None:
-            check_text(state["best_model_checkpoint"], "best_model_checkpoint")
-        for entry in check_list(state["log_history"], "log_history"):
-            for name, value in check_object(entry, "log_history").items():
-                check_number(value, name)
-        check_object(state["stateful_callbacks"], "stateful_callbacks")
-        if state["global_step"] != step or any(state[name] != value for name, value in _NEVER.items()):
+        state: dict[str, Any] = _read(folder / TRAINER_STATE_NAME)
+        best = _State.read(state).best_global_step
+        if state["global_step"] != step or (best or step) > step or set(state) != _STATE_FIELDS:
             raise ValueError(TRAINER_STATE_NAME)
     return state
 

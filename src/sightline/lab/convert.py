@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 import transformers
@@ -30,8 +30,8 @@ from sightline.lab.checkpoints import check_new_folder, write_model
 from sightline.models import Network, load_network
 from sightline.models.config import MAX_ROWS, MAX_WINDOW
 from sightline.models.longformer.encoder import use_banded, use_library
-from sightline.settings.arguments import refuse_unused
 from sightline.settings.training import Architecture as Architecture
+from sightline.settings.training import ConversionSettings
 from sightline.settings.training import Seam as Seam
 
 POSITIONS, WINDOW = 4096, 512
@@ -82,16 +82,10 @@ def convert(
     than that of the source, such as entmax15; the model has to be fine-tuned with it.
     """
     folder = check_new_folder(out)
-    if to not in get_args(Architecture):
-        raise OptionError(f"Unknown architecture '{to}' to convert to. Use longformer or same.")
-    if to == "same":
-        of_longformer = {"positions": positions, "window": window, "seam": seam}
-        refuse_unused(of_longformer, "has no effect: only the attention is changed. Leave it out.")
+    ConversionSettings(to=to, positions=positions, window=window, seam=seam, attention=attention)
     positions = POSITIONS if positions is None else positions
     window = WINDOW if window is None else window
     seam = "smooth" if seam is None else seam
-    if seam not in get_args(Seam):
-        raise OptionError(f"Unknown seam '{seam}'. Use one of: {', '.join(get_args(Seam))}.")
     wanted = None if attention is None else Projection.named(attention)
     network, tokenizer = load_network(source, allow_pickle=allow_pickle)
     if network.family.single_attention:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import transformers
 
@@ -26,8 +26,8 @@ from sightline.models.single_attention import (
     TransformerAttentionForSequenceClassification,
 )
 from sightline.models.weights import find_checkpoint
-from sightline.settings.arguments import check_one_of, refuse_unused
-from sightline.settings.training import Units as Units
+from sightline.settings.training import StartingSettings
+from sightline.settings.values import refuse_unused
 from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer
 
 VOCABULARY = 20_000
@@ -85,34 +85,22 @@ def default_settings(model: str | Path | Any) -> Mapping[str, Any]:
 
 
 def starting_point(
-    model: str | Path | Any,
-    data: TrainingData,
-    *,
-    projection: str | None = None,
-    sizes: dict[str, Any] | None = None,
-    vocabulary: int | None = None,
-    units: Units | None = None,
-    dropout: float | None = None,
+    model: str | Path | Any, data: TrainingData, new: StartingSettings, sizes: Mapping[str, Any]
 ) -> StartingPoint:
-    """Return a model that can be trained on `data`, with its tokenizer."""
-    if units is not None:
-        check_one_of("units", units, get_args(Units))
-    if dropout is not None and not 0 <= dropout < 1:
-        raise OptionError(f"dropout={dropout} is not possible; it is a share from 0 up to, but not including, 1.")
+    """Return a model that can be trained on `data`, with its tokenizer; `new` and `sizes` are for new models."""
     if isinstance(model, str) and model in NEW_MODELS:
         if data.task != "sequence_classification":
             raise OptionError(
                 f"'{model}' classifies documents. Give a checkpoint (model=, --model) to train for the task "
                 f"'{data.task}'."
             )
-        size = VOCABULARY if vocabulary is None else vocabulary
-        return StartingPoint(*_new_model(model, data, projection, sizes or {}, size, units or "words", dropout))
+        return StartingPoint(*_new_model(model, data, new, sizes))
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
-    if projection is not None:
-        Projection.named(projection)
+    if new.projection is not None:
+        Projection.named(new.projection)
         raise OptionError("projection= is for new models; give a checkpoint sparse attention with convert() first.")
-    of_new_models = {"dropout": dropout, "units": units, "vocabulary": vocabulary}
+    of_new_models = {"dropout": new.dropout, "units": new.units, "vocabulary": new.vocabulary}
     refuse_unused(of_new_models, "is for new models; a checkpoint has its own dropout and tokenizer.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
@@ -120,29 +108,21 @@ def starting_point(
     return _checkpoint(model if isinstance(model, str | Path) else copy.deepcopy(model), data)
 
 
-def _new_model(
-    name: str,
-    data: TrainingData,
-    projection: str | None,
-    sizes: dict[str, Any],
-    vocabulary: int,
-    units: Units,
-    dropout: float | None,
-) -> tuple[Any, Any]:
+def _new_model(name: str, data: TrainingData, new: StartingSettings, sizes: Mapping[str, Any]) -> tuple[Any, Any]:
     kind = NEW_MODELS[name]
     config_class, model_class = kind.config_class, kind.model_class
-    if dropout is not None:
-        sizes = {**dict.fromkeys(kind.dropouts, dropout), **sizes}
+    if new.dropout is not None:
+        sizes = {**dict.fromkeys(kind.dropouts, new.dropout), **sizes}
     texts = [text for row in data.train for text in (str(row.text), row.pair) if text]
-    learn = learn_word_tokenizer if units == "words" else learn_subword_tokenizer
-    tokenizer = learn(texts, size=vocabulary)
+    learn = learn_subword_tokenizer if new.units == "subwords" else learn_word_tokenizer
+    tokenizer = learn(texts, size=new.vocabulary or VOCABULARY)
     facts = {**sizes, **_label_facts(data.labels), "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     if name == "new-encoder":
-        if projection is not None:
+        if new.projection is not None:
             raise OptionError("projection= is for models with a single attention (new-bilstm, new-transformer).")
     else:
         facts["unattended_ids"] = [tokenizer.cls_token_id, tokenizer.sep_token_id]
-        facts["projection"] = projection or "softmax"
+        facts["projection"] = new.projection or "softmax"
     known = {name for kind in config_class.__mro__ for name in getattr(kind, "__annotations__", {})}
     unknown = next((name for name in sizes if name not in known), None)
     if unknown is not None:

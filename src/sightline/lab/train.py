@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,14 +38,15 @@ from sightline.lab.checkpoints import (
     write_model,
     writing_failure,
 )
-from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
+from sightline.lab.starting_points import StartingPoint, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
-from sightline.settings.arguments import check_one_of, check_seed, refuse_unused
 from sightline.settings.extras import require
-from sightline.settings.training import Best, Precision
+from sightline.settings.options import declared_options
+from sightline.settings.training import DivisionSettings, StartingSettings, TrainingSettings, VocabularyUnits
+from sightline.settings.values import refuse_unused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,63 +58,6 @@ WORK_SUFFIX = ".training"
 """What the name of the folder of checkpoints ends with."""
 LARGEST_DESCRIPTION = 10_000_000
 """Bytes of run.json that are read."""
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Everything that determines a training run besides data and starting point.
-
-    The defaults are for checkpoints; new models have others (`starting_points.NEW_MODELS`).
-    """
-
-    epochs: float = 3.0
-    """Passes over the training rows."""
-    max_steps: int | None = None
-    """Steps after which training ends, whatever `epochs` says."""
-    batch: int = 16
-    """Rows per step on the device."""
-    accumulate: int = 1
-    """Batches whose gradients are added up before a step."""
-    learning_rate: float = 5e-5
-    """Largest learning rate, reached after the warm-up."""
-    weight_decay: float = 0.01
-    """Weight decay."""
-    warmup: float = 0.06
-    """Share of the steps in which the learning rate rises to its value; then it falls linearly to 0."""
-    patience: int | None = 3
-    """Validations without a better result before training stops; None never stops early."""
-    best: Best = "loss"
-    """The validation result that decides which weights are kept and when training stops; for answers, "accuracy" is the
-    share of exact matches."""
-    evaluations: int = 1
-    """Validations (and checkpoints) per epoch."""
-    max_tokens: int | None = None
-    """Length at which rows are cut; by default what the model reads."""
-    class_weights: bool = False
-    """Weigh every class by the inverse of its frequency."""
-    gradient_checkpointing: bool = False
-    """Compute activations again in the backward pass instead of keeping them: less memory, more time."""
-    precision: Precision = "float32"
-    """Number type of the forward pass; weights and their updates stay in float32. "float16" needs a GPU."""
-    seed: int = 0
-    """Seed of everything that is random."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("accumulate", 1), ("evaluations", 1), ("max_tokens", 1), ("patience", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise OptionError(f"{name}={value} is not possible; it must be a whole number of at least {least}.")
-        if not 0 < self.epochs < math.inf or (self.max_steps is not None and self.max_steps < 1):
-            raise OptionError("Training needs a positive number of epochs (or steps).")
-        if not 0 < self.learning_rate < math.inf or not 0 <= self.warmup < 1 or not 0 <= self.weight_decay < math.inf:
-            raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
-        check_one_of("best", self.best, get_args(Best))
-        if (
-            check_one_of("precision", self.precision, get_args(Precision)) == "float16"
-            and not torch.cuda.is_available()
-        ):
-            raise OptionError("precision='float16' needs a GPU; use 'bfloat16' or 'float32' on this machine.")
-        check_seed(self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +107,7 @@ def train(
     projection: str | None = None,
     sizes: dict[str, Any] | None = None,
     vocabulary: int | None = None,
-    units: Units | None = None,
+    units: VocabularyUnits | None = None,
     dropout: float | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -186,26 +130,24 @@ def train(
     resume: continue from the last checkpoint of a run with the same settings.
     settings: the fields of `TrainingSettings`.
     """
-    unknown = next((name for name in settings if name not in TrainingSettings.__dataclass_fields__), None)
-    if unknown is not None:
-        known = ", ".join(TrainingSettings.__dataclass_fields__)
-        raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
+    known = declared_options(TrainingSettings)
+    if unknown := [name for name in settings if name not in known]:
+        raise OptionError(f"Training has no setting '{unknown[0]}'. Its settings: {', '.join(known)}.")
     chosen, learnt = TrainingSettings(**{**default_settings(model), **settings}), check_task(task)
+    if chosen.precision == "float16" and not torch.cuda.is_available():
+        raise OptionError("precision='float16' needs a GPU; use 'bfloat16' or 'float32' on this machine.")
+    new = StartingSettings(projection=projection, units=units, vocabulary=vocabulary, dropout=dropout)
+    chosen_rows = DivisionSettings(
+        text=text, pair=pair, label=label, validation=validation, limit=limit, seed=chosen.seed
+    )
     require("accelerate", "lab", "Training")
     folder = check_new_folder(out, WORK_SUFFIX)
     work = folder.with_name(f"{folder.name}{WORK_SUFFIX}")
     check_work_folder(work, resume=resume)
-    columns = {"text": text, "pair": pair, "label": label}
-    rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed, task=learnt)
+    rows = read_training_data(data, **vars(chosen_rows), task=learnt)
     with _random_state_of_its_own(chosen.seed):
-        options: dict[str, Any] = {
-            "projection": projection,
-            "sizes": sizes or {},
-            "vocabulary": vocabulary,
-            "units": units,
-            "dropout": dropout,
-        }
-        point = starting_point(model, rows, **options)
+        options = {**vars(new), "sizes": sizes or {}}
+        point = starting_point(model, rows, new, sizes or {})
         description = {
             **asdict(chosen),
             **options,

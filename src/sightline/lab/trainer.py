@@ -1,4 +1,4 @@
-"""The Trainer of transformers with class weights, a stop at NaN, progress, and runs that resume as if never stopped.
+"""The Trainer of transformers with class weights, a stop at NaN, progress, and resumption with identical results.
 
 Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate) is the library's own.
 """
@@ -28,7 +28,6 @@ from sightline.lab.checkpoints import (
 )
 from sightline.lab.training_tasks import NO_CLASS
 from sightline.progress import Progress
-from sightline.results.record_checks import check_whole
 
 
 class DivergedError(SightlineError):
@@ -202,13 +201,16 @@ def prepare_to_resume(
     start, state = found
     step = state["global_step"]
     try:
-        check_whole(step, "global_step", 1, options.max_steps)
-        for name in ("logging_steps", "eval_steps", "save_steps"):
-            check_whole(state[name], name, int(getattr(options, name)), int(getattr(options, name)))
+        if not 1 <= step <= options.max_steps:
+            raise ValueError("global_step")
+        if any(state[name] != getattr(options, name) for name in ("logging_steps", "eval_steps", "save_steps")):
+            raise ValueError("steps")
         stored = {name: entry["attributes"] for name, entry in state["stateful_callbacks"].items()}
         if stopping is not None:
             waited = stored[EarlyStoppingCallback.__name__]["early_stopping_patience_counter"]
-            stopping.early_stopping_patience_counter = check_whole(waited, "early_stopping_patience_counter")
+            if type(waited) is not int or waited < 0:
+                raise ValueError("early_stopping_patience_counter")
+            stopping.early_stopping_patience_counter = waited
             if stopping.early_stopping_patience_counter >= stopping.early_stopping_patience:
                 options.max_steps = step
         order.restored = stored[EpochStart.__name__]["start" if step % steps_per_epoch else "now"]

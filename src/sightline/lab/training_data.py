@@ -16,7 +16,7 @@ from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
 from sightline.models.classes import fold_label
-from sightline.settings.arguments import check_count, refuse_unused
+from sightline.settings.values import refuse_unused
 from sightline.text import Example, as_examples, check_text
 from sightline.text.examples import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character
@@ -78,12 +78,6 @@ def read_training_data(
     held out, of every class alike; rows with equal texts, and questions with equal contexts, are held out together.
     Test rows are never trained on. limit: draw so many of the training rows by the seed, of every class its share.
     """
-    if limit is not None:
-        check_count("limit", limit)
-    if validation is not None and not 0 < validation < 1:
-        raise OptionError(
-            f"validation={validation} is not possible; it is the share of rows held out, between 0 and 1."
-        )
     if task in WITHOUT_CLASSES:
         refuse_unused({f"label={label!r}": label != "label"}, f"has no effect: the task {task} has no labels.")
     columns = Columns(text, pair, label)
@@ -295,7 +289,7 @@ def _choose_texts(
 
 
 def _content(row: Example) -> tuple[str, ...]:
-    """Return the texts of a row without regard to case and blanks: who has learnt one has learnt the other."""
+    """Return the texts of a row without regard to case and blanks; rows with equal content stay in one split."""
     return tuple(" ".join(str(text or "").casefold().split()) for text in (row.text, row.pair))
 
 
@@ -322,7 +316,7 @@ def _label_names(
     name: str,
     task: TrainingTask,
 ) -> tuple[str, ...]:
-    """Return the labels of the training rows: numbers in order, names by the alphabet."""
+    """Return the labels of the training rows: numbers in ascending order, names alphabetically."""
     counts = Counter(label for row in train for label in labels_of(row, task))
     if len(counts) < 2:
         raise InputError(

@@ -20,8 +20,8 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from sightline.errors import InputError
-from sightline.settings.arguments import check_one_of
 from sightline.settings.training import TrainingTask as TrainingTask
+from sightline.settings.values import check_one_of
 from sightline.text.examples import Example
 from sightline.text.tokenizer_limits import check_growth
 
@@ -55,7 +55,7 @@ def labels_of(row: Example, task: TrainingTask) -> list[str]:
 
 
 class TokenisedRows(Dataset[dict[str, Any]]):
-    """Rows as token ids with their classes, made once, cut at `max_tokens`; `count` classes are told apart."""
+    """Rows as token ids with their classes, truncated at `max_tokens`; `count` is the number of classes."""
 
     left_out = 0
 

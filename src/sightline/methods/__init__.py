@@ -14,6 +14,7 @@ from sightline.methods.conductance import layer_conductance
 from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
 from sightline.methods.flow.solve import attention_flow
 from sightline.methods.gradients import gradient, input_x_gradient, integrated_gradients
+from sightline.methods.logit_parts import alti_logit, decompx
 from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.max_flow import flow
 from sightline.methods.owen import owen
@@ -27,12 +28,14 @@ __all__ = [
     "Attribution",
     "Method",
     "alti",
+    "alti_logit",
     "attcat",
     "attention_flow",
     "attention_gradcam",
     "attgrads",
     "attnlrp",
     "cat",
+    "decompx",
     "flow",
     "globenc",
     "gradient",

@@ -8,6 +8,7 @@ the residual is part of the block.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from sightline.methods.decomposition.block import (
     Contributions,
-    Kind,
+    DecompositionKind,
     attention_block,
     check_reconstruction,
     measure_contributions,
@@ -23,41 +24,53 @@ from sightline.methods.decomposition.block import (
 )
 from sightline.methods.registry import Attribution, method
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_layer
+from sightline.settings.values import check_layer
 
 
-def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
+def mixing_step(
+    trace: Trace,
+    layer: int,
+    kind: DecompositionKind,
+    rows: list[int] | None = None,
+    *,
+    p: int = 1,
+    second_norm: bool = False,
+) -> Contributions:
+    """Return C^l of one layer, whose rows sum to 1; with `rows`, only these.
+
+    A prefix of a causal text takes them from the whole text, where they are measured once.
+    """
+
+    def measure(of: Trace, rows: list[int] | None) -> Contributions:
+        block = attention_block(of, layer)
+        error = check_reconstruction(of, layer, block)
+        measured = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
+        return replace(measured, error=error)
+
+    longest = trace.longest
+    if longest is trace:
+        return measure(trace, rows)
+    key = ("contributions", kind, p, second_norm, layer)
+    return longest.once(key, partial(measure, longest, None)).cut(trace.token_count)
+
+
+def roll_out_blocks(
+    trace: Trace, kind: DecompositionKind, *, p: int = 1, second_norm: bool = False, layer: int = -1
+) -> Attribution:
     """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
     top = check_layer(layer, trace.layer_count)
-    attentions = []
-    error = 0.0
-    clipped = 0
-    longest = trace.longest
+    steps = []
     for index in range(top + 1):
         # Rows of the top layer other than those read out would be multiplied by zero.
         rows = [int(i) for i in np.flatnonzero(trace.readout)] if index == top and index > 0 else None
-
-        def measure(of: Trace, rows: list[int] | None, layer: int = index) -> tuple[float, Contributions]:
-            block = attention_block(of, layer)
-            error = check_reconstruction(of, layer, block)
-            step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
-            return error, step
-
-        if longest is trace:
-            layer_error, step = measure(trace, rows)
-        else:
-            key = ("contributions", kind, p, second_norm, index)
-            layer_error, whole = longest.once(key, partial(measure, longest, None))
-            step = whole.cut(trace.token_count)
-        error = max(error, layer_error)
-        clipped += step.clipped_rows
-        attentions.append(step.attention)
+        steps.append(mixing_step(trace, index, kind, rows, p=p, second_norm=second_norm))
         if trace.progress is not None:
             trace.progress(index + 1, top + 1)
+    clipped = sum(step.clipped_rows for step in steps)
     if clipped:
         warnings.warn(f"{clipped} rows had no contributing token and were given to themselves.", stacklevel=3)
-    rows_of_all = roll_out_rows(attentions, trace.readout)
-    checks = {"reconstruction_error": error, "clipped_rows": clipped}
+    rows_of_all = roll_out_rows([step.attention for step in steps], trace.readout)
+    checks = {"reconstruction_error": max(step.error for step in steps), "clipped_rows": clipped}
     return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks, layer_kind="cumulative")
 
 

@@ -28,7 +28,8 @@ from sightline.settings.defaults import (
 )
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
-TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
+BY_SLOPES = frozenset({"decompx", "alti_logit"})
+TOKEN_TO_TOKEN = RELEVANCE | BY_SLOPES | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
 LAYERED = RELEVANCE | {"layer_conductance"}
 """Methods that look at layers although they announce no need for what a pass records of them."""
 
@@ -92,7 +93,7 @@ def methods_not_offered(network: Network) -> dict[str, str]:
         reasons = {name: None if name in known else _INSIDE for name in reasons}
         reasons["leave_one_out"] = f"{_INSIDE}; occlusion leaves out one word after the other"
     if isinstance(network.module, PooledClassifier) and network.module.without_relevance is not None:
-        reasons |= {name: reasons[name] or network.module.without_relevance for name in RELEVANCE}
+        reasons |= {name: reasons[name] or network.module.without_relevance for name in RELEVANCE | BY_SLOPES}
     return {name: f"The method '{name}' {reason}." for name, reason in reasons.items() if reason is not None}
 
 

@@ -7,17 +7,19 @@ attention received and rollout are row vectors times operators, so a band is nev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
+from sightline.methods.effective import effective_layers
 from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling import causal_checks, even_attention, rescale_by_field
+from sightline.passes.forward import Need
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_head, check_layer
+from sightline.settings.values import check_head, check_layer
 
 
 @method(
@@ -99,8 +101,13 @@ def fuse(attention: Attention, fusion: Fusion, weights: Array | None = None) -> 
     return attention.max() if fusion == "max" else attention.min()
 
 
-def fuse_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> list[Attention]:
-    """Fuse the heads of every layer; `head_weights` (L, H) weigh them (for example by head importance)."""
+def fuse_layers(
+    trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None, effective: bool = False
+) -> list[Attention]:
+    """Fuse the heads of every layer; `head_weights` (L, H) weigh them (for example by head importance).
+
+    effective: of the attention that has an effect (`effective_layers`), on short documents.
+    """
     weights = None
     if head_weights is not None:
         weights = np.asarray(head_weights, dtype=float)
@@ -111,12 +118,20 @@ def fuse_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[fl
             )
         if (weights < 0).any():
             raise OptionError("Head weights say how much a head counts, so none of them may be below 0.")
-    if weights is None and fusion == "mean":
+    if weights is None and fusion == "mean" and not effective:
         return trace.mean_attentions
-    return [
-        fuse(trace.attentions[layer], fusion, None if weights is None else weights[layer])
-        for layer in range(trace.layer_count)
-    ]
+    layers = layers_of(trace, effective)
+    return [fuse(layer, fusion, None if weights is None else weights[at]) for at, layer in enumerate(layers)]
+
+
+def layers_of(trace: Trace, effective: bool) -> Sequence[Attention]:
+    """Return the attention of every layer, all heads; only that which has an effect if `effective`."""
+    return trace.once("effective_layers", lambda: effective_layers(trace)) if effective else trace.attentions
+
+
+def needs_of_fused(options: dict[str, Any]) -> set[Need]:
+    """Return what fused attention needs: the values as well if it is to be effective."""
+    return {"attentions", "blocks"} if options["effective"] else {"attentions"}
 
 
 def _check_fusion_has_effect(head: int | None, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> None:
@@ -226,7 +241,7 @@ def rollout_rows(layers: Sequence[Attention], rows: Array, *, residual: bool = T
     summary="Attention multiplied through all layers, residual connections included, for the readout row.",
     formula="Â = (Ā + I)/2 with rows that sum to 1; s = r · Â^L ⋯ Â^1",
     citation="Abnar & Zuidema 2020",
-    needs={"attentions"},
+    needs=needs_of_fused,
     signed=False,
     class_specific=False,
     cost="one forward pass, then O(L·nnz)",
@@ -242,17 +257,22 @@ def rollout(
     residual: bool = True,
     head_weights: Sequence[Sequence[float]] | None = None,
     receptive_field: bool = False,
+    effective: bool = False,
 ) -> Attribution:
     """Row r of R^layer; `layers` holds the row of every R^l.
 
     With `head` k the top step is A(layer, k) alone, without residual, times the rollout of the layers below it
     (the single-head form of the paper's appendix). `receptive_field` is for causal models, where early tokens are seen
-    by more others: scores are divided by those of even attention and scaled to sum 1.
+    by more others: scores are divided by those of even attention and scaled to sum 1. `effective` follows the attention
+    that has an effect (Brunner et al. 2020), negative weights as 0; it differs in texts longer than a head is wide.
     """
     top = check_layer(layer, trace.layer_count)
     checks = causal_checks(trace, "rollout", receptive_field)
-    first = None if head is None else trace.readout_rows[top, check_head(head, trace.head_count)]
-    scores, rows = _roll_out(fuse_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
+    first = None
+    if head is not None:
+        alone = layers_of(trace, effective)[top].head(check_head(head, trace.head_count))
+        first = alone.left(trace.readout)[0]
+    scores, rows = _roll_out(fuse_layers(trace, fusion, head_weights, effective), trace.readout, top, first, residual)
     if receptive_field:
         even = [even_attention(attention) for attention in trace.mean_attentions]
         even_first = None if first is None else even[top].left(trace.readout)[0]

@@ -31,7 +31,7 @@ from sightline.methods.registry import Attribution, Check, method
 from sightline.models import Recorder
 from sightline.models.batching import BATCH_TOKENS
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_layer
+from sightline.settings.values import check_layer
 
 FIRST_INTERVALS = 8
 

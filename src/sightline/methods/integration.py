@@ -37,7 +37,7 @@ from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.registry import Check
 from sightline.models import Target
-from sightline.models.hooks import Place
+from sightline.models.hooks import HookPlace
 from sightline.passes.document_windows import window_targets
 from sightline.passes.trace import Trace
 
@@ -51,7 +51,7 @@ Embeddings = Literal["full", "word", "separate"]
 class Path:
     """x' + α(x − x') between two points, both (n, D): the outputs of `places` side by side."""
 
-    places: tuple[Place, ...]
+    places: tuple[HookPlace, ...]
     start: Tensor
     end: Tensor
 
@@ -60,12 +60,12 @@ class Path:
         """x − x', (n, D)."""
         return self.end - self.start
 
-    def points(self, positions: Tensor) -> dict[Place, Tensor]:
+    def points(self, positions: Tensor) -> dict[HookPlace, Tensor]:
         """The points at every α of `positions` (m,), (m, n, ·) per place."""
         joint = torch.lerp(self.start[None], self.end[None], positions[:, None, None].to(self.start))
         return self.split(joint)
 
-    def split(self, joint: Tensor) -> dict[Place, Tensor]:
+    def split(self, joint: Tensor) -> dict[HookPlace, Tensor]:
         """(…, D) -> one (…, ·) per place; all places are equally wide."""
         return dict(zip(self.places, joint.chunk(len(self.places), dim=-1), strict=True))
 
@@ -79,7 +79,11 @@ def build_path(trace: Trace, baseline: Baseline, baseline_text: str | None, embe
     """
     network, encoding = trace.network, trace.encoding
     baseline = _choose_baseline(trace, baseline, baseline_text)
-    chosen: dict[Embeddings, tuple[Place, ...]] = {"full": (0,), "word": ("word",), "separate": tuple(network.tables)}
+    chosen: dict[Embeddings, tuple[HookPlace, ...]] = {
+        "full": (0,),
+        "word": ("word",),
+        "separate": tuple(network.tables),
+    }
     places = chosen[embeddings]
     end = torch.cat([network.embed(encoding, place) for place in places], dim=-1)
     start = torch.cat([_baseline_part(trace, baseline, place) for place in places], dim=-1)
@@ -150,7 +154,7 @@ def baseline_ids(trace: Trace, baseline: Literal["pad", "mask"] | Sequence[int])
     return ids
 
 
-def _baseline_part(trace: Trace, baseline: Baseline, place: Place) -> Tensor:
+def _baseline_part(trace: Trace, baseline: Baseline, place: HookPlace) -> Tensor:
     """What the baseline is at one place, (n, ·)."""
     network, encoding = trace.network, trace.encoding
     if place == "position":
@@ -361,15 +365,26 @@ def convergence_checks(
     """
     converged = gap <= tolerance and change <= tolerance
     if not converged:
-        advice = "raise max_evaluations" + (
-            "" if quantity in ("log_odds", "logit") else " or use the logit as target quantity"
-        )
+        advice = _advise(max(gap, change), tolerance, evaluations)
+        advice += "" if quantity in ("log_odds", "logit") else " or use the logit as target quantity"
         warnings.warn(
             f"The integral along the path stopped after {evaluations} evaluations with a completeness gap of {gap:.1%} "
             f"and a change of {change:.1%}; {advice}.",
             stacklevel=2,
         )
     return {"completeness_gap": gap, "change": change, "evaluations": evaluations, "converged": converged}
+
+
+def _advise(error: float, tolerance: float, evaluations: int) -> str:
+    """Return what would make the error small enough; beyond the largest nested rule, how many steps of a fixed one.
+
+    Where y rises steeply in one place, as it often does while positions are faded in, errors fall with 1/steps.
+    """
+    if evaluations < SIZES[-1]:
+        return "raise max_evaluations"
+    steps = evaluations * error / tolerance
+    rounded = int(float(f"{steps:.1e}"))
+    return f"y is steep somewhere on this path: use steps={rounded} instead (fewer may do)"
 
 
 def relative_change(before: Tensor, after: Tensor) -> float:

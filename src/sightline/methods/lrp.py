@@ -26,7 +26,7 @@ from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSe
 from sightline.models.relevance import Relevance
 from sightline.passes.forward import Need
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_layer
+from sightline.settings.values import check_layer
 
 Embeddings = Literal["full", "word"]
 """Where scores are read: x^0, the input of the first layer, or the word embeddings (positions keep their part)."""

@@ -17,14 +17,14 @@ import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
-from sightline.methods.attention_weights import Fusion, fuse_layers
+from sightline.methods.attention_weights import Fusion, fuse_layers, layers_of, needs_of_fused
 from sightline.methods.flow.solve import FlowResult, solve_flow
 from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling import causal_checks, even_attention, rescale_by_field
 from sightline.passes.trace import Trace
 from sightline.progress import StepProgress
-from sightline.settings.arguments import check_head, check_layer
+from sightline.settings.values import check_head, check_layer
 
 LAYERED_FLOWS = 512
 """Flows per layer (readout rows × tokens) up to which every layer is solved unless asked otherwise: some seconds."""
@@ -40,7 +40,7 @@ Source = Literal["readout", "pooled"] | int
     summary="Exact maximum flow of attention from the readout to each token through all layers.",
     formula="capacities Â = (Ā + I)/2 with rows that sum to 1; s_j = maxflow((L, r) → (0, j)), divided by Σ s",
     citation="Abnar & Zuidema 2020",
-    needs={"attentions"},
+    needs=needs_of_fused,
     signed=False,
     class_specific=False,
     cost="one forward pass, one maximum flow per token (about 1 s at 512 tokens, 1 min at 4,096, per readout row), as "
@@ -61,21 +61,24 @@ def flow(
     head_weights: Sequence[Sequence[float]] | None = None,
     receptive_field: bool = False,
     every_layer: bool | None = None,
+    effective: bool = False,
 ) -> Attribution:
     """Flow from the readout of one layer, or from any token; extras hold the raw values and the ones that sum to 1.
 
-    With `head` k the flow starts with the capacities of A(layer, k), without residual, above the layers below it.
+    With `head` k of `layer` i, as the paper's appendix defines it for single heads, the flow starts at the readout with
+    the capacities of A(i, k) alone, without residual connection, and goes on through the fused layers below i.
     `source="pooled"` is for models that average tokens: one flow from a node above the top layer, whose arcs to the
     tokens carry the readout weights, instead of the mean of one flow per token, which takes n times as long.
     Checks: whether every value is certified by a cut, the largest gap, and how the tokens were settled.
     `receptive_field` is for causal models: normalised values are divided by those of even attention first.
     `every_layer` also solves the flow from the readout of every layer, for `layers`: about L/2 times the work. By
-    default it does so when the last layer is explained and a layer takes no more than 512 flows.
+    default it does so when the last layer is explained and a layer takes no more than 512 flows. `effective` takes the
+    attention that has an effect (Brunner et al. 2020) as capacities, negative weights as 0.
     """
     last = trace.layer_count - 1
     top = check_layer(layer, trace.layer_count)
     causal = causal_checks(trace, "flow", receptive_field)
-    fused = fuse_layers(trace, fusion, head_weights)
+    fused = fuse_layers(trace, fusion, head_weights, effective)
     starts = _starts(trace, source)
     cumulative = head is None and top == last
     if every_layer is None:
@@ -83,7 +86,7 @@ def flow(
     graphs = [_Graph(fused[: number + 1], starts) for number in range(last + 1)] if every_layer else []
     explained = top if every_layer and head is None else len(graphs)
     if head is not None:
-        rows = trace.attentions[top].head(check_head(head, trace.head_count))
+        rows = layers_of(trace, effective)[top].head(check_head(head, trace.head_count))
         graphs.append(_Graph(fused[:top], _lift_starts(rows, starts)))
     elif not every_layer:
         graphs.append(_Graph(fused[: top + 1], starts))

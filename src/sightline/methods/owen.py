@@ -37,7 +37,7 @@ from sightline.methods.removals import DocumentGame, Mask, Value
 from sightline.models.target import Quantity
 from sightline.passes.perturb import Replacement, default_replacement
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_count, check_seed
+from sightline.settings.values import check_count, check_seed
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy
 from sightline.text.units import Level
 

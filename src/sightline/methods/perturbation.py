@@ -22,7 +22,7 @@ from sightline.models.target import Quantity
 from sightline.models.task import place_of
 from sightline.passes.perturb import Replacement, default_replacement
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_layer
+from sightline.settings.values import check_layer
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy
 from sightline.text.units import Level, units_of
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.methods.registry import Array, method
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_seed
+from sightline.settings.values import check_seed
 
 
 @method(

@@ -86,7 +86,7 @@ def _merge_check(name: str, before: Check | None, value: Check) -> Check:
     return value if abs(value) > abs(before) else before
 
 
-Kind = Literal["attention", "gradients", "decomposition", "relevance", "perturbation", "baseline", "other"]
+MethodKind = Literal["attention", "gradients", "decomposition", "relevance", "perturbation", "baseline", "other"]
 """What a method works with; lists of methods are grouped by it, in this order."""
 
 
@@ -99,7 +99,7 @@ class Method:
 
     name: str
     title: str
-    kind: Kind
+    kind: MethodKind
     function: MethodFunction
     summary: str
     formula: str
@@ -274,7 +274,7 @@ def method(
     signed: bool,
     class_specific: bool,
     title: str = "",
-    kind: Kind = "other",
+    kind: MethodKind = "other",
     formula: str = "",
     citation: str = "",
     needs: Iterable[Need] | Callable[[dict[str, Any]], Iterable[Need]] = (),
@@ -294,8 +294,10 @@ def method(
     it needs. reads_windows: whether the function itself handles documents that are read in windows. zeros_mean: what it
     means if all scores are zero, for a warning.
     """
-    if kind not in get_args(Kind):
-        raise OptionError(f"The kind of the method '{name}' must be one of {', '.join(get_args(Kind))}, not {kind!r}.")
+    if kind not in get_args(MethodKind):
+        raise OptionError(
+            f"The kind of the method '{name}' must be one of {', '.join(get_args(MethodKind))}, not {kind!r}."
+        )
 
     def register(function: MethodFunction) -> MethodFunction:
         METHODS.add(
@@ -328,9 +330,9 @@ def list_methods() -> list[Method]:
     return list(METHODS)
 
 
-def group_methods(methods: Iterable[Method]) -> dict[Kind, list[Method]]:
+def group_methods(methods: Iterable[Method]) -> dict[MethodKind, list[Method]]:
     """Return the methods by kind, the kinds in their usual order, empty ones left out."""
-    groups: dict[Kind, list[Method]] = {kind: [] for kind in get_args(Kind)}
+    groups: dict[MethodKind, list[Method]] = {kind: [] for kind in get_args(MethodKind)}
     for entry in methods:
         groups[entry.kind].append(entry)
     return {kind: entries for kind, entries in groups.items() if entries}

@@ -25,7 +25,7 @@ from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.passes.perturb import Replacement, default_replacement
 from sightline.passes.trace import Trace
-from sightline.settings.arguments import check_seed
+from sightline.settings.values import check_seed
 from sightline.text.units import Level, Units, units_of
 
 SMALLEST_WIDTH = 1e-6

@@ -30,17 +30,17 @@ from sightline.metrics.faithfulness import (
     deletion,
     insertion,
     log_odds,
+    normalized_aopc,
     sufficiency,
 )
-from sightline.metrics.inputs import SightlineWarning
 from sightline.metrics.plans import Plan, Quantity
 from sightline.metrics.plausibility import auprc, count_at_k, iou_f1, precision_at_k, recall_at_k, token_f1
 from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
+from sightline.metrics.score_inputs import SightlineWarning
 from sightline.metrics.statistics import Interval, bootstrap_interval
 from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
 if TYPE_CHECKING:
-    from sightline.metrics.check import faithfulness_check, faithfulness_checks
     from sightline.metrics.measurement import Faithfulness, measure_faithfulness, measure_scores
 
 entropy = normalised_entropy
@@ -69,8 +69,6 @@ __all__ = [
     "count_at_k",
     "deletion",
     "entropy",
-    "faithfulness_check",
-    "faithfulness_checks",
     "insertion",
     "iou_f1",
     "jaccard",
@@ -85,6 +83,7 @@ __all__ = [
     "minmax_magnitude",
     "normalised_entropy",
     "normalised_rank",
+    "normalized_aopc",
     "precision_at_k",
     "rbo",
     "recall_at_k",
@@ -100,8 +99,6 @@ __all__ = [
 
 _ON_THE_MODEL = {
     "Faithfulness": "sightline.metrics.measurement",
-    "faithfulness_check": "sightline.metrics.check",
-    "faithfulness_checks": "sightline.metrics.check",
     "measure_faithfulness": "sightline.metrics.measurement",
     "measure_scores": "sightline.metrics.measurement",
 }

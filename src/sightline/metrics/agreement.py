@@ -44,7 +44,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError, TargetError
-from sightline.metrics.inputs import (
+from sightline.metrics.registry import Chance, metric
+from sightline.metrics.score_inputs import (
     FloatArray,
     IntArray,
     is_constant,
@@ -52,9 +53,8 @@ from sightline.metrics.inputs import (
     token_mask,
     warn_convention,
 )
-from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import descending_order, top_count, top_order
-from sightline.settings.arguments import check_count, check_fraction, check_one_of
+from sightline.settings.values import check_count, check_fraction, check_one_of
 
 MaskMode = Literal["drop", "zero"]
 CosineForm = Literal["raw", "normalised", "thresholded"]

@@ -20,14 +20,14 @@ import numpy.typing as npt
 
 from sightline.errors import OptionError
 from sightline.metrics.agreement import MaskMode, masked_pair
-from sightline.metrics.inputs import (
+from sightline.metrics.registry import METRICS
+from sightline.metrics.score_inputs import (
     FloatArray,
     score_pair,
     token_mask,
 )
-from sightline.metrics.registry import METRICS
 from sightline.metrics.statistics import Interval, block_sizes
-from sightline.settings.arguments import check_count, check_fraction
+from sightline.settings.values import check_count, check_fraction
 from sightline.text.units import Units
 
 

@@ -1,418 +1,386 @@
-"""Compare one explanation with chance: remove its strongest words from the document, and random sets of the same size.
+"""Check one explanation on the model: delete its strongest words, and ask two questions.
 
-Explanations differ in their first few words, and on a long document even random orders lose every decision once half
-of the words are gone. So words are counted on a logarithmic scale, k = 1, 2, 5, 10, 20, 50 … up to a fifth of the
-words. With p the probability of the explained class for the whole document and p_k without the k strongest words, the
-summary is the area under the fall over the logarithm of k, divided by its width (trapezoidal rule over K counts):
+1. Do these words matter more than random words? (`metrics.significance`)
+2. What is the smallest set of them without which the label changes? (`metrics.smallest_set`) Up to a fifth of the text
+   is deleted. As a control, random sets of at least as many words are deleted as well.
 
-    faithfulness = Σ_j w_j (p − p_kj),    Σ_j w_j = 1,    w_j = (ln k_{j+1} − ln k_{j−1}) / (2 ln(k_K / k_1))
-
-with k_0 = k_1 and k_{K+1} = k_K at the ends. The same number is computed for R random orders of the words. Cost: one
-model call per order and count, one for the whole document and one without any word: at most `default_calls` unless a
-budget is given. Everything measured is stored in a `RemovalCurve`.
-
-The second check asks what the model would say without the passages that decided (`check_passages`). Sentences are
-ranked by the sum of their scores. The document is read again without the strongest one, two, three, five and ten, until
-the model predicts another class; that number is reported, or that none of them is enough. As a control, sentences drawn
-at random from the others, with at least as many words, are deleted: if the prediction changes there as well, any cut of
-that size changes it, and the strongest sentences are nothing special. Sentences that were drawn like the nine controls
-would be the only ones of the ten to change it with a probability of at most one in ten (`verdict.LARGEST_CHANCE`). At
-most `len(COUNTS) + TRIALS` model calls; explanations of one document share theirs if they are given the same
-`passage_engine`.
+The words that a summary may name are those of the smallest set if random sets hardly ever do as much; else those of the
+smallest set whose deletion has more effect than any random set of the test, reduced in the same way. Everything is
+measured on the log-odds of the explained class, or on the value of a single output, in double precision. Documents that
+have been read are not read again, also not for another explanation of the same target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from torch import Tensor
 
-from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.metrics.inputs import FloatArray, IntArray
-from sightline.metrics.plans import random_order, removed_positions, score_order
-from sightline.models import Network, Prediction, Target
-from sightline.models.origin import check_origin
-from sightline.passes.perturb import Key, Perturbations, perturb_probability, removable_units
-from sightline.progress import StepProgress
-from sightline.results.explanation import Explanation, RemovalCurve, fingerprint_scores
-from sightline.results.verdict import TIE, find_stake, judge
-from sightline.settings.explain import CheckReplacement as CheckReplacement
+from sightline.errors import InputError
+from sightline.metrics.plans import score_order
+from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray
+from sightline.metrics.significance import Plan, Trial, draw_alike, plan_test, run_test, smallest_fall
+from sightline.metrics.smallest_set import reduce_set, shortest_prefix
+from sightline.metrics.statistics import holm
+from sightline.models import Network, Target
+from sightline.passes.perturb import Perturbations, removable_units
+from sightline.progress import Progress
+from sightline.results.check import Check, Matters, Reading, SmallestSet, TestedWord
+from sightline.results.explanation import Explanation, fingerprint_scores
+from sightline.results.verdict import ALPHA
 from sightline.text import Encoding
-from sightline.text.units import Units, units_of
 
-CALLS = 64
-"""Most model calls of one check unless a budget is given."""
-LONG_DOCUMENT = 1_000
-"""Number of words from which a check makes `LONG_CALLS`: there a call takes long, and most of the wait is the check."""
-LONG_CALLS = 32
-"""Most model calls of a check of a long document unless a budget is given: three counts, nine random orders. Chosen on
-one half of the calibration set as the smallest of 64, 48, 32 and 24 that keeps the error with the same
-`verdict.SMALLEST_EFFECT` (docs/trust.md, `python -m tools.calibrate`)."""
-FEWEST_ORDERS = 9
-"""Random orders to compare with at least; counts are left out of the scale before orders are."""
-MOST_ORDERS = 20
-LARGEST_SHARE = 0.2
-"""Share of the words up to which words are removed; beyond it all orders look alike."""
-SHORTEST_SCALE = 5
-"""In a short document up to this many words are removed, but not more than half of them."""
-TELLING_SHARE = 0.9
-"""The count that a sentence names is the smallest one with this share of the largest difference to random words."""
-
-Checks = dict[str, float | int | str | bool]
+TEST_STAGE = "testing the strongest words"
+SEARCH_STAGE = "looking for the smallest set"
+LARGEST_SHARE = 5
+"""At most one in so many words is deleted to change the label."""
+FEW_WORDS = 5
+"""As many are deleted in any case, but no more than half of the text."""
+CONTROLS = 9
+"""Random sets beside the smallest set, at least."""
+RIVALS = 0.1
+"""Share of them that may do as much if the smallest set is to be named."""
+CONFIDENCE = 0.95
+REACTION = 0.05
+"""Smallest change of the log-odds that counts as a reaction, about one percentage point at 50 %."""
+ROUNDING = 1e-6
+"""Largest change of a single output that may come from rounding, as a share of it."""
 
 
-class Answer(NamedTuple):
-    """What the model says about one document: the probability of the explained class, and which class it predicts."""
+class Deletions:
+    """One document and target: what the model says without some words."""
 
-    probability: float
-    says: int | None
-    """Class with the highest logit; 1 or 0 where labels are independent (`multi_label`); None for spans."""
+    def __init__(self, network: Network, encoding: Encoding, target: Target, *, threshold: float | None = None) -> None:
+        """Take the document; `threshold` gives a single output two labels, above and below."""
+        self.network = network
+        self.encoding = encoding
+        self.threshold = threshold
+        self.units = removable_units(encoding, target, "word")
+        if len(self.units) < 2:
+            raise InputError("The document has fewer than two words to compare.")
+        self.engine = Perturbations(network, encoding, target, self._read)
+        facts = network.task.facts
+        self.is_single = len(facts.labels) < 2 and not facts.multi_label and target.span is None
+        """Whether the model has one output, which is a value and no class."""
 
+    def _read(self, logits: Tensor, moved: Target) -> Reading:
+        task, logits = self.network.task, logits.cpu().double()
+        value = float(task.value(logits, moved, "log_odds"))
+        if self.is_single:
+            side = "" if self.threshold is None else "at least" if value >= self.threshold else "below"
+            return Reading(value, f"{side} {self.threshold:g}" if side else "", 1.0, 1.0)
+        probability = task.probability(logits, moved)
+        if moved.span is not None:
+            return Reading(value, "", 1.0, probability)
+        if task.facts.multi_label:
+            applies = probability > 0.5
+            label = moved.label if applies else f"not {moved.label}"
+            return Reading(value, label, probability if applies else 1.0 - probability, probability)
+        probabilities = task.probabilities(task.class_logits(logits, moved.position))
+        index = int(probabilities.argmax())
+        return Reading(value, task.facts.labels[index], float(probabilities[index]), probability)
 
-class Checked(NamedTuple):
-    """Result of a check: entries of `Explanation.checks`, and the curve unless there was nothing to compare."""
-
-    checks: Checks
-    curve: RemovalCurve | None = None
-
-
-def faithfulness_check(
-    network: Network,
-    explanation: Explanation,
-    *,
-    orderings: int | None = None,
-    budget: int | None = None,
-    replacement: CheckReplacement = "delete",
-    seed: int = 0,
-    progress: StepProgress | None = None,
-) -> Checks:
-    """Return what a check adds to `explanation.checks`.
-
-    faithfulness: mean fall of the probability over ln k; random_mean: the same for random orders; random_beaten of
-    random_orderings: how many of them it exceeds by more than a tie; faithfulness_percentile: the share of them in
-    percent, ties counted half; stake: the fall that would change the prediction (`verdict.find_stake`); removed_words
-    and removed_share: the count that tells most, with probability, probability_without and
-    probability_without_random; probability_empty: without any word; empty_says_same: whether the model then still
-    predicts the same class; check_calls: documents the model read. Where there is nothing to compare (fewer than two
-    words, a model with one output) the single entry faithfulness_check gives the reason in a sentence.
-
-    replacement: "delete" words, put the "mask" token in their place, or "both"; then the check runs twice, the numbers
-    are those of deleting, and mask_level and replacements_agree say whether masking leads to the same level.
-    orderings: number of random orders, by default as many as the budget allows (9 to 20). budget: bound of model calls,
-    by default 64, and 32 for a document of 1,000 words or more (64 again if orderings are given).
-    """
-    (checked,) = faithfulness_checks(
-        network,
-        [explanation],
-        orderings=orderings,
-        budget=budget,
-        replacement=replacement,
-        seed=seed,
-        progress=progress,
-    )
-    return checked.checks
+    def changes_label(self, whole: Reading) -> bool:
+        """Say whether deleting words for the explained class can change what the model says."""
+        if self.threshold is not None:
+            return whole.value >= self.threshold
+        return whole.label == self.engine.target.label
 
 
-def faithfulness_checks(
-    network: Network,
+def check_words(
+    deletions: Deletions,
     explanations: Sequence[Explanation],
+    fillers: BoolArray,
     *,
-    orderings: int | None = None,
-    budget: int | None = None,
-    replacement: CheckReplacement = "delete",
-    seed: int = 0,
-    progress: StepProgress | None = None,
-) -> list[Checked]:
-    """Check several explanations; those of one document and class share the random orders. `budget` is for each."""
-    if orderings is not None and orderings < 1:
-        raise OptionError(f"orderings={orderings} is not possible; compare with at least one random ordering.")
-    if replacement not in ("delete", "mask", "both"):
-        raise OptionError(f"replacement='{replacement}' is not known. Known: delete, mask, both.")
-    shared: dict[tuple[object, ...], Perturbations[Answer]] = {}
-    results: list[Checked] = []
-    for explanation in explanations:
-        check_origin(explanation.encoding, explanation.provenance, network)
-        encoding, target = explanation.encoding, explanation.target
-        key = (id(encoding), target.index, target.position, target.span, target.ends, target.window)
-        try:
-            if key not in shared:
-                shared[key] = _perturb_answers(network, encoding, target)
-            units = removable_units(encoding, target, "word")
-        except (InputError, UnsupportedError) as error:
-            results.append(Checked({"faithfulness_check": str(error)}))
-            continue
-        if len(units) < 2:
-            results.append(Checked({"faithfulness_check": "The document has fewer than two words to put in order."}))
-            continue
-        default = default_calls(len(units)) if orderings is None else CALLS
-        counts, random_orders = plan_counts(len(units), orderings, default if budget is None else budget)
-        generator = np.random.default_rng(seed)
-        orders = [score_order(explanation.scores, units)]
-        orders += [random_order(units, generator) for _ in range(random_orders)]
-        comparison = _Comparison(shared[key], explanation, units, counts, orders, progress)
-        checked = comparison.run("mask" if replacement == "mask" else "delete")
-        if replacement == "both":
-            checked = _compare_replacements(checked, comparison.run("mask"))
-        results.append(checked)
-    return results
+    readings: int | None = None,
+    progress: Progress | None = None,
+) -> list[Check]:
+    """Return the checks of explanations of one target; they share the level of the test (Holm 1979).
 
-
-def _perturb_answers(network: Network, encoding: Encoding, target: Target) -> Perturbations[Answer]:
-    probabilities = perturb_probability(network, encoding, target)
-
-    def read(logits: Tensor, moved: Target) -> Answer:
-        probability = probabilities.read(logits, moved)
-        if network.task.facts.multi_label:
-            return Answer(probability, int(probability > 0.5))
-        if target.span is not None:
-            return Answer(probability, None)
-        return Answer(probability, int(network.task.class_logits(logits, moved.position).argmax()))
-
-    return Perturbations(network, encoding, target, read)
-
-
-def default_calls(words: int) -> int:
-    """Return the most model calls of a check without a budget, for a document with this many words."""
-    return LONG_CALLS if words >= LONG_DOCUMENT else CALLS
-
-
-def scale_counts(words: int) -> IntArray:
-    """Return the counts 1, 2, 5, 10, 20, 50 … up to a fifth of the words."""
-    most = max(int(LARGEST_SHARE * words), min(SHORTEST_SCALE, words // 2), 1)
-    steps = [digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)]
-    return np.array([count for count in steps if count <= most])
-
-
-def plan_counts(words: int, orderings: int | None, budget: int) -> tuple[IntArray, int]:
-    """Return the counts (K,) and the number of random orders R with K · (R + 1) + 2 ≤ budget.
-
-    Where the budget does not allow the whole scale, counts are left out evenly; the first and the last stay.
+    fillers (U,): which words are stop words or punctuation; readings: the most documents that each check may read, at
+    least 8. The search for the smallest set ends when they are spent.
     """
-    scale, available = scale_counts(words), budget - 2
-    fewest = orderings if orderings is not None else max(1, min(FEWEST_ORDERS, available - 1))
-    affordable = available // (fewest + 1)
-    if affordable < 1:
-        raise OptionError(
-            f"A comparison with {fewest} random ordering{'s' if fewest > 1 else ''} needs at least {fewest + 3} model "
-            f"calls; the budget is {budget}. Raise check_budget."
-        )
-    if affordable < len(scale):
-        scale = scale[np.linspace(len(scale) - 1, 0, affordable).round().astype(np.int64)[::-1]]
-    return scale, orderings if orderings is not None else min(MOST_ORDERS, available // len(scale) - 1)
+    checkings = [
+        _Checking(deletions, explanation, fillers, len(explanations), readings, progress)
+        for explanation in explanations
+    ]
+    corrected = holm([checking.p_value for checking in checkings])
+    return [checking.finish(p_value) for checking, p_value in zip(checkings, corrected, strict=True)]
 
 
-def log_weights(counts: IntArray) -> FloatArray:
-    """Return the weights (K,), summing to 1, of the trapezoidal rule over ln k."""
-    if len(counts) == 1:
-        return np.ones(1)
-    positions = np.log(counts)
-    padded = np.concatenate([positions[:1], positions, positions[-1:]])
-    return np.asarray((padded[2:] - padded[:-2]) / (2 * (positions[-1] - positions[0])))
+class _SpentError(Exception):
+    """All documents that the check may read have been read."""
 
 
-def compare_curves(curve: RemovalCurve, stake: float) -> Checks:
-    """Return the entries of `Explanation.checks` that follow from a curve with counts alone."""
-    assert curve.counts is not None
-    counts, original = curve.counts[1:], float(curve.probabilities[0])
-    curves = np.vstack([curve.probabilities, curve.random])[:, 1:]
-    falls = ((original - curves) * log_weights(counts)).sum(axis=1)
-    fall, random_falls = float(falls[0]), falls[1:]
-    beaten = int((random_falls < fall - TIE * stake).sum())
-    tied = int((np.abs(random_falls - fall) <= TIE * stake).sum())
-    telling = _telling_count(curves)
-    return {
-        "faithfulness": fall,
-        "random_mean": float(random_falls.mean()),
-        "random_beaten": beaten,
-        "random_orderings": len(random_falls),
-        "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random_falls),
-        "stake": stake,
-        "removed_words": int(counts[telling]),
-        "removed_share": float(curve.ratios[1:][telling]),
-        "probability": original,
-        "probability_without": float(curves[0, telling]),
-        "probability_without_random": float(curves[1:, telling].mean()),
-    }
-
-
-def _telling_count(curves: FloatArray) -> int:
-    """Return the index of the smallest count with `TELLING_SHARE` of the largest difference to random words."""
-    differences = curves[1:].mean(axis=0) - curves[0]
-    return int(np.argmax(differences >= TELLING_SHARE * differences.max()))
-
-
-class _Comparison:
-    """One explanation and R random orders of the same document, at K counts."""
+class _Checking:
+    """The check of one explanation."""
 
     def __init__(
         self,
-        perturbations: Perturbations[Answer],
+        deletions: Deletions,
         explanation: Explanation,
-        units: Units,
-        counts: IntArray,
-        orders: Sequence[IntArray],
-        progress: StepProgress | None,
+        fillers: BoolArray,
+        comparisons: int,
+        readings: int | None,
+        progress: Progress | None,
     ) -> None:
-        self.perturbations = perturbations
+        """Read the whole document and make the test."""
+        self.deletions = deletions
+        self.units = deletions.units
         self.explanation = explanation
-        self.units = units
-        self.counts = counts
+        self.fillers = fillers
+        self.readings = readings
         self.progress = progress
-        self.removals = [removed_positions(order, units, counts, "remove") for order in orders]
+        self.keys: set[bytes] = set()
+        self.label_changed = self.limit_reached = False
+        self.scores = self.units.fold(explanation.scores)
+        self.order = score_order(explanation.scores, self.units)
+        self.path: dict[int, Reading] = {}
+        self.planned = 2
+        (self.whole,) = self._request([[]])
+        self.empty = self._read_empty()
+        plans = plan_test(self.order, fillers, self.units.sizes, comparisons=comparisons, readings=readings)
+        self.plan, self.trial = self._test(plans[0])
+        for plan in plans[1:]:
+            if len(plans) * self.trial.p_value <= ALPHA:
+                break
+            with suppress(_SpentError):
+                self.plan, self.trial = min((self.plan, self.trial), self._test(plan), key=lambda made: made[1].p_value)
+        self.p_value = min(1.0, len(plans) * self.trial.p_value)
 
-    def run(self, replacement: Literal["delete", "mask"]) -> Checked:
-        """Measure all orders with one kind of replacement."""
-        request = self.perturbations.request
-        whole, empty = request([], replacement), self._request_empty(replacement)
-        keys = [[request(removed, replacement) for removed in order] for order in self.removals]
-        self.perturbations.run(self.progress)
-        answer = self.perturbations.result(whole)
-        original = answer.probability
-        points = np.array(
-            [[original, *(other.probability for other in self.perturbations.results(order))] for order in keys]
+    def _test(self, plan: Plan) -> tuple[Plan, Trial]:
+        self.planned += len(plan.counts) * (1 + len(plan.random))
+        if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
+            self._read_random(plan, plan.random)
+        without = self._read(plan.sets_of(self.order))
+        self.path.update(zip(plan.counts, without, strict=True))
+        return plan, run_test(
+            plan, self.whole.value, [reading.value for reading in without], partial(self._read_random, plan)
         )
-        counts = np.array([0, *self.counts])
-        curve = RemovalCurve(
-            ratios=counts / len(self.units),
-            probabilities=points[0],
-            random=points[1:],
-            counts=counts,
-            replacement=replacement,
+
+    def _read(self, sets: Sequence[Sequence[int]]) -> list[Reading]:
+        """Return what the model says without each of several sets of words, and notice whether it changes."""
+        readings = self._request(sets)
+        self.label_changed |= any(map(self._changes, readings))
+        return readings
+
+    def _request(self, sets: Sequence[Sequence[int]]) -> list[Reading]:
+        engine = self.deletions.engine
+        keys = [engine.request(self.units.positions(chosen), "delete") for chosen in sets]
+        if self.readings is not None and len(self.keys.union(keys)) > self.readings:
+            self.limit_reached = True
+            raise _SpentError
+        if self.progress is not None:
+            self.progress(TEST_STAGE if self.planned else SEARCH_STAGE, len(self.keys), self.planned)
+        engine.run()
+        self.keys.update(keys)
+        return engine.results(keys)
+
+    def _read_empty(self) -> Reading | None:
+        """Return what the model says without any word; None if nothing would be left to read."""
+        everything = range(len(self.units))
+        if len(self.units.positions(everything)) == len(self.deletions.encoding):
+            return None
+        return self._request([everything])[0]
+
+    def _read_random(self, plan: Plan, orders: Sequence[IntArray]) -> FloatArray:
+        """Return the values (R, K) without random sets."""
+        sets = [chosen for order in orders for chosen in plan.sets_of(order)]
+        values = [reading.value for reading in self._read(sets)]
+        return np.array(values).reshape(len(orders), len(plan.counts))
+
+    def finish(self, p_value: float) -> Check:
+        """Ask the second question, given the corrected p-value of the first one."""
+        self.planned = 0
+        matters = self._judge(p_value)
+        searched, smallest = 0, None
+        tested: list[int] = []
+        with suppress(_SpentError):
+            searched, found = self._search()
+            if found is not None:
+                smallest, is_special = self._control(found)
+                if is_special and (matters == "yes" or not smallest.random_changed):
+                    tested = found
+            if not tested and matters == "yes":
+                tested = self._stronger_than_random()
+        values = self._read_random(self.plan, self.plan.random[: len(self.trial.random)])
+        return Check(
+            matters=matters,
+            p_value=p_value,
+            words=len(self.units),
+            counts=self.plan.counts,
+            whole=self.whole,
+            without=tuple(self.path[count] for count in self.plan.counts),
+            random=tuple(map(tuple, values.tolist())),
+            random_sets=len(self.plan.random),
+            searched=searched,
+            label_changed=self.label_changed,
+            limit_reached=self.limit_reached,
+            path=tuple(sorted(self.path.items())),
+            empty=self.empty,
+            smallest_set=smallest,
+            tested=self._words(tested),
+            without_tested=self._read([tested])[0] if tested else None,
+            named=self._words(tested),
+            opposing=self._strongest_opponent(tested) if tested else None,
+            calls=len(self.keys),
             fingerprint=fingerprint_scores(self.explanation.scores),
         )
-        stake = find_stake(original, self._runner_up(), multi_label=self._is_multi_label())
-        checks = compare_curves(curve, stake)
-        checks["check_calls"] = len({whole, *(key for order in keys for key in order)} | ({empty} - {None}))
-        if empty is not None:
-            of_nothing = self.perturbations.result(empty)
-            checks["probability_empty"] = of_nothing.probability
-            checks["empty_says_same"] = of_nothing.says == answer.says
-        if replacement != "delete":
-            checks["check_replacement"] = replacement
-        return Checked(checks, curve)
 
-    def _request_empty(self, replacement: Literal["delete", "mask"]) -> Key | None:
-        """Request the document without any word; None if nothing would be left to read."""
-        positions = self.units.positions(np.arange(len(self.units)))
-        if replacement == "delete" and len(positions) == len(self.explanation.encoding):
+    def _judge(self, p_value: float) -> Matters:
+        if self._is_still():
+            return "too_small"
+        if p_value > ALPHA:
+            return "not_shown"
+        return "yes" if self.trial.direction > 0 else "opposite"
+
+    def _is_still(self) -> bool:
+        """Say whether nothing moves the model: neither its strongest words, nor any random ones, nor all words."""
+        limit = ROUNDING * abs(self.whole.value) if self.deletions.is_single else REACTION
+        own = [*self.path.values(), *([] if self.empty is None else [self.empty])]
+        if max(abs(reading.value - self.whole.value) for reading in own) > limit:
+            return False
+        try:
+            return all(abs(reading.value - self.whole.value) <= limit for reading in self._read_elsewhere())
+        except _SpentError:
+            return False
+
+    def _read_elsewhere(self) -> list[Reading]:
+        """Return what the model says without any one word of a short text, or any set of the test of a long one.
+
+        The test itself may have ended with its first sets.
+        """
+        if self.plan.margin is None:
+            return self._read([[unit] for unit in range(len(self.units))])
+        return self._read([chosen for order in self.plan.random for chosen in self.plan.sets_of(order)])
+
+    def _search(self) -> tuple[int, list[int] | None]:
+        """Return up to how many words were deleted, and the smallest set that changes the label."""
+        words, positive = len(self.units), int((self.scores > 0).sum())
+        high = min(max(words // LARGEST_SHARE, min(FEW_WORDS, words // 2)), positive)
+        if not high or not self.deletions.changes_label(self.whole):
+            return 0, None
+        high = max([high, *(count for count in self.path if count <= positive)])
+        changing = [count for count, reading in self.path.items() if count <= high and self._changes(reading)]
+        if not changing and not self._changes(self._read_prefix(high)):
+            if self.empty is not None and not self._changes(self.empty):
+                self._read_elsewhere()  # before it is said that nothing decides
+            return high, None
+        shortest = self._shortest(self._changes, min(changing, default=high))
+        return high, self._reduce(shortest, self._changes)
+
+    def _changes(self, reading: Reading) -> bool:
+        return reading.label != self.whole.label
+
+    def _read_prefix(self, count: int) -> Reading:
+        self.path[count] = self._read([self.order[:count].tolist()])[0]
+        return self.path[count]
+
+    def _shortest(self, is_enough: Callable[[Reading], bool], high: int) -> list[int]:
+        low = max((count for count, reading in self.path.items() if count < high and not is_enough(reading)), default=0)
+        with suppress(_SpentError):
+            shortest_prefix(lambda count: is_enough(self._read_prefix(count)), low=low, high=high)
+        count = min(count for count, reading in self.path.items() if count <= high and is_enough(reading))
+        return list(self.order[:count].tolist())
+
+    def _reduce(self, words: list[int], is_enough: Callable[[Reading], bool]) -> list[int]:
+        try:
+            return reduce_set(words, self._read, is_enough)
+        except _SpentError:
+            return words
+
+    def _stronger_than_random(self) -> list[int]:
+        """Return the smallest set of strongest words whose deletion has more effect than any random set of the test.
+
+        The random sets have at least as many words. Nothing is returned if the strongest words have no such effect.
+        """
+        if len(self.plan.counts) == 1:
+            needed = smallest_fall(np.maximum(self.trial.random, -self.trial.fall), self.plan.margin)
+            if not self._falls_by(needed, self.path[self.plan.counts[0]]):
+                return []
+            is_enough = partial(self._falls_by, needed)
+            return self._reduce_sensibly(self._shortest(is_enough, self.plan.counts[0]), is_enough)
+        values = self._read_random(self.plan, self.plan.random[: len(self.trial.random)])
+        for place, count in enumerate(self.plan.counts):
+            needed = self.whole.value - float(values[:, place].min())
+            is_enough = partial(self._falls_by, float(np.nextafter(needed, np.inf)))
+            if is_enough(self.path[count]):
+                return self._reduce_sensibly(self.order[:count].tolist(), is_enough)
+        return []
+
+    def _reduce_sensibly(self, words: list[int], is_enough: Callable[[Reading], bool]) -> list[int]:
+        """Reduce words that were tested, but not to stop words alone, which were not tested beside their like."""
+        reduced = self._reduce(words, is_enough)
+        return words if self.fillers[reduced].all() else reduced
+
+    def _falls_by(self, least: float, reading: Reading) -> bool:
+        return self.whole.value - reading.value >= least
+
+    def _control(self, words: list[int]) -> tuple[SmallestSet, bool]:
+        """Return the smallest set beside other sets, and whether hardly any of these does as much.
+
+        They are the random ones of the test, or new ones if those are smaller or the set has only stop words.
+        """
+        sizes = [count for count in self.plan.counts if count >= len(words)]
+        if sizes and len(self.trial.random) >= CONTROLS and not self.fillers[words].all():
+            drawn = [order[: sizes[0]] for order in self.plan.random[: len(self.trial.random)]]
+        else:
+            generator, chosen = np.random.default_rng(0), np.array(words)
+            drawn = [draw_alike(chosen, self.fillers, self.units.sizes, generator) for _ in range(CONTROLS)]
+        different = dict.fromkeys(tuple(sorted(each.tolist())) for each in drawn)
+        different.pop(tuple(sorted(words)), None)
+        sets = list(different)
+        (reading,) = self._read([words])
+        try:
+            random = self._read(sets)
+        except _SpentError:
+            sets, random = [], []
+        changed = sum(map(self._changes, random))
+        rivals = sum(self._changes(other) or other.value <= reading.value for other in random)
+        smallest = SmallestSet(
+            words=self._words(words),
+            label=reading.label,
+            probability=reading.label_probability,
+            share=len(words) / len(self.units),
+            random_changed=changed,
+            random_sets=len(sets),
+            random_words=len(sets[0]) if sets else 0,
+            bound=upper_limit(changed, len(sets)),
+        )
+        return smallest, bool(sets) and rivals <= RIVALS * len(sets)
+
+    def _strongest_opponent(self, tested: list[int]) -> TestedWord | None:
+        """Return the strongest word against the class if it outweighs the tested ones and the model agrees."""
+        opponent = int(self.order[-1])
+        if not self.explanation.signed or -self.scores[opponent] <= self.scores[tested].sum():
             return None
-        return self.perturbations.request(positions, replacement)
-
-    def _runner_up(self) -> float | None:
-        """Return the largest probability of another class if the explained class is the predicted one."""
-        prediction, index = self.explanation.prediction, self.explanation.target.index
-        if prediction.index != index or len(prediction.probabilities) < 2:
+        try:
+            (reading,) = self._read([[opponent]])
+        except _SpentError:
             return None
-        return float(np.sort(prediction.probabilities)[-2])
+        return self._words([opponent])[0] if reading.value > self.whole.value else None
 
-    def _is_multi_label(self) -> bool:
-        return self.perturbations.network.task.facts.multi_label
-
-
-def _compare_replacements(deleted: Checked, masked: Checked) -> Checked:
-    """Add to the check by deleting whether the check by masking leads to the same level."""
-    level = judge(masked.checks).level
-    return Checked(
-        {
-            **deleted.checks,
-            "mask_faithfulness": masked.checks["faithfulness"],
-            "mask_random_mean": masked.checks["random_mean"],
-            "mask_level": level,
-            "replacements_agree": level == judge(deleted.checks).level,
-            "check_calls": int(deleted.checks["check_calls"]) + int(masked.checks["check_calls"]) - 1,
-        },
-        deleted.curve,
-    )
+    def _words(self, chosen: Sequence[int]) -> tuple[TestedWord, ...]:
+        """Return words in document order."""
+        units, encoding = self.units, self.deletions.encoding
+        return tuple(
+            TestedWord(
+                text=units.texts[unit],
+                index=int(encoding.word_ids[units.first_tokens[unit]]),
+                start=int(units.starts[unit]),
+                end=int(units.ends[unit]),
+                segment=int(units.segments[unit]),
+                tokens=tuple(units.tokens[unit].tolist()),
+            )
+            for unit in sorted(chosen)
+        )
 
 
-COUNTS = (1, 2, 3, 5, 10)
-"""Numbers of sentences to delete."""
-TRIALS = 9
-"""Random draws of other sentences, all different; short documents may not have as many."""
-ATTEMPTS = 4 * TRIALS
-"""Draws made to find different ones."""
-FEWEST_SENTENCES = 4
-"""Shorter documents are not cut by sentences: little would be left."""
+def upper_limit(hits: int, draws: int) -> float:
+    """Return the upper end of the one-sided interval of a rate (Clopper & Pearson 1934); 1 without draws."""
+    from scipy import stats
 
-
-def passage_engine(network: Network, explanation: Explanation) -> Perturbations[Prediction]:
-    """Return the engine that reads the document of an explanation without some of its sentences."""
-    encoding = explanation.encoding
-
-    def read(logits: Tensor, moved: Target) -> Prediction:
-        return network.task.prediction(logits.double(), encoding, moved.position)
-
-    return Perturbations(network, encoding, explanation.target, read)
-
-
-def passage_checks(
-    network: Network,
-    explanation: Explanation,
-    *,
-    seed: int = 0,
-    engine: Perturbations[Prediction] | None = None,
-) -> dict[str, float | int | str]:
-    """Return the entries of `Explanation.checks` about deleted sentences; none where there is nothing to measure.
-
-    passages_removed: the smallest number of sentences without which another class is predicted, else the largest number
-    tried; passages_share: their share of the words; passages_label and passages_probability: the prediction without
-    them; passages_random_changed of passages_trials: different draws of other sentences without which the prediction
-    changes as well (counted only if the strongest sentences change it).
-    """
-    target, prediction = explanation.target, explanation.prediction
-    facts = network.task.facts
-    is_class = target.position is None and target.span is None and target.index == prediction.index
-    if not is_class or facts.multi_label or len(facts.labels) < 2 or not explanation.encoding.words:
-        return {}
-    sentences = removable_units(explanation.encoding, target, "sentence")
-    totals = sentences.fold(explanation.scores)
-    ranking = np.argsort(-totals, kind="stable")
-    counts = [count for count in COUNTS if 2 * count <= len(sentences) and totals[ranking[count - 1]] > 0]
-    if len(sentences) < FEWEST_SENTENCES or not counts:
-        return {}
-    perturbations = passage_engine(network, explanation) if engine is None else engine
-    for count in counts:
-        (outcome,) = perturbations.evaluate([sentences.positions(ranking[:count])], "delete")
-        if outcome.index != prediction.index:
-            break
-    removed = ranking[:count]
-    others = np.sort(ranking[count:])  # so that explanations which agree on the strongest sentences share the draws
-    words = _count_words(explanation, sentences)
-    checks: dict[str, float | int | str] = {
-        "passages_removed": count,
-        "passages_share": float(words[removed].sum() / words.sum()),
-        "passages_label": outcome.label,
-        "passages_probability": outcome.probability,
-    }
-    if outcome.index != prediction.index:
-        draws = _draw_different(others, words, int(words[removed].sum()), np.random.default_rng(seed))
-        controls = perturbations.evaluate([sentences.positions(draw) for draw in draws], "delete")
-        checks["passages_random_changed"] = sum(control.index != prediction.index for control in controls)
-        checks["passages_trials"] = len(draws)
-    return checks
-
-
-def _count_words(explanation: Explanation, sentences: Units) -> IntArray:
-    """Return the number of words of every sentence, (S,)."""
-    owners = sentences.of_token[units_of(explanation.encoding, "word").first_tokens]
-    return np.bincount(owners[owners >= 0], minlength=len(sentences))
-
-
-def _draw_different(others: IntArray, words: IntArray, wanted: int, generator: np.random.Generator) -> list[IntArray]:
-    """Return up to `TRIALS` different sets of sentences (`_draw`)."""
-    different: dict[frozenset[int], IntArray] = {}
-    for _ in range(ATTEMPTS):
-        draw = _draw(others, words, wanted, generator)
-        different.setdefault(frozenset(draw.tolist()), draw)
-        if len(different) == TRIALS:
-            break
-    return list(different.values())
-
-
-def _draw(others: IntArray, words: IntArray, wanted: int, generator: np.random.Generator) -> IntArray:
-    """Return random sentences out of `others` with at least as many words as `wanted`, or all but one of them."""
-    shuffled = generator.permutation(others)
-    enough = int(np.searchsorted(np.cumsum(words[shuffled]), wanted)) + 1
-    return shuffled[: min(enough, max(1, len(shuffled) - 1))]
+    return 1.0 if hits == draws else float(stats.beta.ppf(CONFIDENCE, hits + 1, draws - hits))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError
-from sightline.metrics.inputs import FloatArray, score_vector, token_mask, warn_convention
 from sightline.metrics.registry import Chance, metric
+from sightline.metrics.score_inputs import FloatArray, score_vector, token_mask, warn_convention
 
 SPECIAL_TOKENS = Chance(
     "random scores", "the share of special tokens among all tokens", lambda scores, special: float(np.mean(special))

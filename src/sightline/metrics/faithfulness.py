@@ -7,6 +7,7 @@ them is. What the model then gives the explained class is a *curve* of probabili
 | metric            | removed       | by       | shares           | measures          | summary | better |
 |-------------------|---------------|----------|------------------|-------------------|---------|--------|
 | aopc              | the top k     | deletion | 0, 10, … 100 %   | p − p_k           | mean    | higher |
+| normalized_aopc   | the top k     | deletion | 0, 10, … 100 %   | p − p_k           | scaled  | higher |
 | log_odds          | the top k     | pads     | 0, 10, … 100 %   | ln(p_k / p)       | mean    | lower  |
 | comprehensiveness | the top k     | deletion | 0, 1, 5 … 50 %   | p − p_k           | mean    | higher |
 | sufficiency       | all but top k | deletion | 0, 1, 5 … 50 %   | p − p_k           | mean    | lower  |
@@ -30,7 +31,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError
-from sightline.metrics.inputs import FloatArray, score_vector
 from sightline.metrics.plans import (
     DROP,
     ERASER_BINS,
@@ -46,7 +46,8 @@ from sightline.metrics.plans import (
     probability_drop,
 )
 from sightline.metrics.registry import METRICS, metric
-from sightline.settings.arguments import check_one_of
+from sightline.metrics.score_inputs import FloatArray, score_vector
+from sightline.settings.values import check_one_of
 
 if TYPE_CHECKING:
     from sightline.passes.perturb import Replacement
@@ -134,6 +135,34 @@ def aopc(
     """
     curve = probability_drop(probabilities, original)
     return _summarise(np.abs(curve) if compat == "attcat" else curve, ratios, summary)
+
+
+@metric(
+    name="normalized_aopc",
+    kind="faithfulness",
+    needs={"scores", "model"},
+    range=(0, 1),
+    curve=DROP,
+    higher_is_better=True,
+    summary="AOPC between the lowest and the highest that any order of this document's words reaches (0 to 1).",
+    citation="Edin et al. 2025",
+)
+def normalized_aopc(
+    probabilities: npt.ArrayLike,
+    original: float,
+    *,
+    bounds: tuple[float, ...],
+    ratios: npt.ArrayLike | None = None,
+) -> float:
+    """Return (AOPC − low) / (high − low), in [0, 1], so that models can be compared; 0.5 where no order matters.
+
+    `bounds` starts with low and high (`orderings.extremes`): exact up to 8 words, from a beam search beyond. An order
+    beyond what the beam found has 0 or 1.
+    """
+    low, high = bounds[:2]
+    if not low < high:
+        return 0.5
+    return float(np.clip((aopc(probabilities, original, ratios=ratios) - low) / (high - low), 0.0, 1.0))
 
 
 @metric(

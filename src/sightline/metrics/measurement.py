@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from sightline.errors import InputError, SizeError
 from sightline.metrics.faithfulness import plan_of
-from sightline.metrics.inputs import FloatArray, IntArray, score_vector
+from sightline.metrics.orderings import Bounds, extremes
 from sightline.metrics.plans import (
     PROBABILITY,
     Compat,
@@ -40,6 +40,7 @@ from sightline.metrics.plans import (
     unit_counts,
 )
 from sightline.metrics.registry import METRICS
+from sightline.metrics.score_inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.models.origin import check_origin
@@ -73,6 +74,8 @@ class Faithfulness:
     reference_curve: FloatArray | None = None
     calls: int = 0
     """Changed documents that the explanation's own curve asked for."""
+    bounds: Bounds | None = None
+    """The extremes over all orders, of metrics that are scaled by them."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,7 @@ class _Measurement:
             )
         level: Level = "token" if settings.compat is not None else settings.level
         self.units = removable_units(encoding, target, level)
+        self._bounds: dict[str, Bounds] = {}
 
     def run(self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: StepProgress | None) -> Measured:
         whole = self.perturbations.request([], "delete")
@@ -208,6 +212,7 @@ class _Measurement:
         original = self.perturbations.result(whole)
         reference = self._ask_reference(original, effects)
         self.perturbations.run(progress)
+        self._find_bounds(original)
 
         by = {}
         for name, by_metric in requested.items():
@@ -225,6 +230,7 @@ class _Measurement:
                     floor_curve=_mean_curve([self._read(metric, curve, original) for curve in floors]),
                     reference_curve=None if top is None else self._read(metric, top, original),
                     calls=len(keys),
+                    bounds=self._bounds.get(metric),
                 )
         return Measured(by, self.perturbations.calls_requested, self.perturbations.calls_made)
 
@@ -259,6 +265,20 @@ class _Measurement:
             asked |= self._ask(shuffled_ties(original - self._curve(keys)), only=how)
         return asked
 
+    def _find_bounds(self, original: float) -> None:
+        """Find the extremes over all orders for the metrics that are scaled by them."""
+        for metric, plan in self.plans.items():
+            if "bounds" not in METRICS.get(metric).arguments:
+                continue
+
+            def falls(sets: Sequence[Sequence[int]], plan: Plan = plan) -> FloatArray:
+                removed = [self.units.positions(np.array(chosen, dtype=np.int64)) for chosen in sets]
+                keys = [self.perturbations.request(positions, plan.replacement) for positions in removed]
+                self.perturbations.run()
+                return original - self._curve(keys)
+
+            self._bounds[metric] = extremes(falls, len(self.units), plan.ratios)
+
     def _check_budget(self) -> None:
         if not self.perturbations.affords():
             raise SizeError(
@@ -284,6 +304,7 @@ class _Measurement:
             "original": original,
             "ratios": np.array(self.plans[metric].ratios),
             "compat": self.settings.compat,
+            "bounds": self._bounds.get(metric),
         }
         return METRICS.get(metric).compute(supplied.__getitem__)
 

@@ -41,8 +41,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import OptionError
-from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
 from sightline.metrics.registry import equal_scores, metric
+from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
 from sightline.metrics.statistics import block_sizes
 from sightline.metrics.token_sets import (
     TopTokens,
@@ -53,7 +53,7 @@ from sightline.metrics.token_sets import (
     token_spans,
     top_count,
 )
-from sightline.settings.arguments import check_one_of
+from sightline.settings.values import check_one_of
 
 RANDOM_CHOICES = 10_000
 """Random orders of equal scores behind a mean that has no closed form; fewer where all of them are no more."""

@@ -38,8 +38,8 @@ from sightline.errors import OptionError
 from sightline.metrics.plans import PROBABILITY, Plan, Quantity
 from sightline.registry import METRIC_PLUGINS, Registry, origin_of
 
-Kind = Literal["agreement", "faithfulness", "plausibility", "dispersion", "confidence", "retrieval"]
-Level = Literal["units", "tokens"]
+MetricKind = Literal["agreement", "faithfulness", "plausibility", "dispersion", "confidence", "retrieval"]
+ScoreLevel = Literal["units", "tokens"]
 """Whether `evaluate` supplies scores of units (words unless asked otherwise) or of all tokens, specials included."""
 MetricNeed = Literal[
     "scores",  # (n,) one score per unit
@@ -115,7 +115,7 @@ class MetricEntry:
     name: str
     summary: str
     citation: str
-    kind: Kind
+    kind: MetricKind
     higher_is_better: bool | None
     needs: frozenset[MetricNeed]
     function: Callable[..., Any]
@@ -123,7 +123,7 @@ class MetricEntry:
     arguments: Mapping[str, str] = field(default_factory=dict)
     range: tuple[float, float] = (-math.inf, math.inf)
     """The lowest and the highest value it can have."""
-    level: Level = "units"
+    level: ScoreLevel = "units"
     chance: Chance | None = None
     plan: Plan | None = None
     """How it changes documents; None unless it is given a removal curve."""
@@ -203,14 +203,14 @@ METRICS = MetricRegistry("metric", plugins=METRIC_PLUGINS)
 def metric(
     *,
     name: str,
-    kind: Kind,
+    kind: MetricKind,
     needs: Iterable[MetricNeed] | Mapping[str, MetricNeed],
     higher_is_better: bool | None,
     summary: str,
     citation: str,
     range: tuple[float, float] = (-math.inf, math.inf),
     chance: Chance | None = None,
-    level: Level | None = None,
+    level: ScoreLevel | None = None,
     options: Mapping[str, Any] | None = None,
     plan: Plan | None = None,
     curve: Quantity = PROBABILITY,
@@ -225,10 +225,10 @@ def metric(
     """
     mapped = dict(needs) if isinstance(needs, Mapping) else {}
     wanted = frozenset(mapped.values() if mapped else needs)
-    if kind not in get_args(Kind) or not wanted <= frozenset(get_args(MetricNeed)):
+    if kind not in get_args(MetricKind) or not wanted <= frozenset(get_args(MetricNeed)):
         raise OptionError(
             f"Metric '{name}': kind '{kind}' or needs {sorted(wanted)} are not in the vocabulary. Kinds: "
-            f"{', '.join(get_args(Kind))}. Needs: {', '.join(NEEDS)}."
+            f"{', '.join(get_args(MetricKind))}. Needs: {', '.join(NEEDS)}."
         )
     if not range[0] <= range[1]:
         raise OptionError(f"Metric '{name}': the range {range} is empty; give (lowest, highest).")
@@ -290,7 +290,7 @@ def _bind(
         bound |= dict(zip(free, left, strict=True))
     if missing := set(bound) - set(parameters):
         raise OptionError(f"Metric '{name}': its function has no parameter {', '.join(sorted(missing))}.")
-    extras = ("ratios", "compat") if on_curve else ("compat",)
+    extras = ("ratios", "compat", "bounds") if on_curve else ("compat",)
     bound |= {extra: extra for extra in extras if extra in parameters}
     return {parameter: bound[parameter] for parameter in parameters if parameter in bound}
 

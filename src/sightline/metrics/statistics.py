@@ -13,6 +13,7 @@ there is no interval (NaN). Everything is seeded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,8 +21,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.metrics.inputs import BoolArray, FloatArray, score_vector
-from sightline.settings.arguments import check_count, check_fraction
+from sightline.metrics.score_inputs import BoolArray, FloatArray, score_vector
+from sightline.settings.values import check_count, check_fraction
 
 BLOCK_ENTRIES = 2**22
 """Entries of one block of random rows: 32 MB of float64."""
@@ -77,12 +78,19 @@ def bootstrap_interval(
     return Interval(mean, float(mean + ends[0, 0]), float(mean + ends[1, 0]), level, resamples)
 
 
-def mean_interval(values: npt.ArrayLike, *, seed: int = 0) -> tuple[float, float, float]:
-    """Return mean, low and high of the 95 % interval of `bootstrap_interval`; of no value, three NaN."""
+def mean_interval(
+    values: npt.ArrayLike, *, seed: int = 0, within: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[float, float, float]:
+    """Return mean, low and high of the 95 % interval of `bootstrap_interval`; of no value, three NaN.
+
+    within: the values that are possible. A studentised interval of few values may reach beyond them; what is cut away
+    cannot hold the mean, so that the coverage stays what it is.
+    """
     if not np.size(values):
         return (float("nan"),) * 3
     interval = bootstrap_interval(values, seed=seed)
-    return interval.mean, interval.low, interval.high
+    low, high = np.clip([interval.low, interval.high], *within).tolist()
+    return interval.mean, low, high
 
 
 def share_interval(hits: npt.ArrayLike) -> tuple[float, float, float]:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError
-from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, token_mask
-from sightline.settings.arguments import check_count
+from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray, score_vector, token_mask
+from sightline.settings.values import check_count
 
 
 def descending_order(scores: FloatArray) -> IntArray:

@@ -9,6 +9,7 @@ Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -65,12 +66,12 @@ def merge_adapters(module: nn.Module) -> None:
         base.weight = nn.Parameter(base.weight.clone(), requires_grad=False)
         parent, _, name = path.rpartition(".")
         setattr(module.get_submodule(parent), name, base)
-    follow_adapters(module)
+    follow_adapters(module.modules())
 
 
-def follow_adapters(module: nn.Module) -> None:
-    """Merge adapters again that have changed since they were merged."""
-    for part in module.modules():
+def follow_adapters(parts: Iterable[nn.Module]) -> None:
+    """Merge adapters in these modules again that have changed since they were merged."""
+    for part in parts:
         adapter = part._modules.get("adapter")
         if isinstance(adapter, Adapter):
             adapter.merge_into(part.get_parameter("weight"))

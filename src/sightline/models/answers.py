@@ -21,7 +21,7 @@ from sightline.attention.arrays import as_array
 from sightline.errors import TargetError
 from sightline.models.target import ALL, Ends, Prediction, Quantity, Target, TargetLike, check_quantity
 from sightline.models.task import Task, place_of
-from sightline.settings.arguments import check_position
+from sightline.settings.values import check_position
 from sightline.text import Aggregation, Encoding
 
 NO_ANSWER = "no answer"

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from sightline.settings.values import check_count
+
 BATCH_TOKENS = 4096
 """Tokens per batch (padding included): enough for efficient matrix products, few enough for a laptop's memory."""
 SHORTEST_SHARE = 0.75
@@ -23,13 +25,17 @@ LARGEST_GAP = 32
 
 
 def batches_by_length(
-    lengths: Sequence[int], tokens: int, enough: int | None = None, *, padded: bool = True
+    lengths: Sequence[int], tokens: int, enough: int | None = None, *, most: int | None = None, padded: bool = True
 ) -> Iterator[list[int]]:
     """Yield lists of document indices, longest first; each pads to at most `tokens` (or holds one document).
+
+    A batch has at most `most` documents.
 
     No shorter document joins a batch that already has `enough` tokens: another batch costs less than padding. If the
     model cannot be `padded`, the documents of a batch are equally long.
     """
+    if most is not None:
+        check_count("batch_size", most)
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[batch[0]] if batch else 0
@@ -37,7 +43,7 @@ def batches_by_length(
         shortest = max(SHORTEST_SHARE * longest, longest - LARGEST_GAP)
         if not padded or (enough is not None and filled >= enough):
             shortest = longest
-        if batch and (filled + longest > tokens or lengths[index] < shortest):
+        if batch and (filled + longest > tokens or lengths[index] < shortest or len(batch) == most):
             yield batch
             batch = []
         batch.append(index)

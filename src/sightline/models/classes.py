@@ -2,13 +2,12 @@
 
 1. A label that is the name of a class means that class. The names are compared exactly first, then without regard to
    case, to blanks around them, and to how a whole number is written ("1", "1.0" and "+1" are one number).
-2. A whole number that is no name is the number of a class, counted from 0.
-3. The labels of one column are all names or all numbers of classes, never both. With the classes "1" and "2" the
-   column 1, 2 holds names, and the column 0, 1 holds numbers; 0, 2 is refused, because 0 can only be a number and 2
-   only a name.
+2. A whole number that is no name is the number of a class, counted from 0. Where a class is named by a number other
+   than its own, as with the classes "1" and "2", every number is a name: 1 means the class "1", 3 means no class, and
+   0, which could be meant as the number of a class, is refused.
+3. The labels of one column are all names or all numbers of classes, never both.
 
-A number that stands alone (a target) belongs to no column, so it is a name only where the names of the classes are
-numbers other than their own: there, 1 means the class "1", and 0, which is no name, is refused.
+A label therefore never means one class in a whole data set and another one in a part of it.
 """
 
 from __future__ import annotations
@@ -29,17 +28,25 @@ def class_named(label: Label, names: Sequence[str]) -> int | None:
     return _Names(names).find(label)
 
 
-def numbers_name_others(names: Sequence[str]) -> bool:
-    """Whether the number of a class is the name of another one, as with the classes "1" and "2"."""
-    numbers = ((index, whole_number(name)) for index, name in enumerate(names))
-    return any(number is not None and number != index and 0 <= number < len(names) for index, number in numbers)
+def are_named_by_numbers(names: Sequence[str]) -> bool:
+    """Whether a class is named by a number other than its own, as with the classes "1" and "2"."""
+    return any((number := whole_number(name)) is not None and number != index for index, name in enumerate(names))
+
+
+def no_class_number(number: Label, names: Sequence[str]) -> str:
+    """Return the sentence about a number that is no name of a class where classes are named by numbers."""
+    return (
+        f"There is no class named '{number}'. The classes of this model are named by numbers, so that a number is "
+        f"always a name: {list_names(names)}."
+    )
 
 
 def classes_of(labels: Iterable[Label | None], names: Sequence[str]) -> dict[Label, int | None]:
     """Return the class of every label in a column by the rule above; None for a label that means no class.
 
     Numbers of which some are no class mean none: 1 and 2 for two classes were not counted from 0. InputError for a
-    column that can be read neither as names nor as numbers of classes, but partly as either.
+    column of both names and numbers of classes, and for a number that may be meant as the number of a class where
+    classes are named by numbers.
     """
     distinct = [label for label in dict.fromkeys(labels) if label is not None]
     known = _Names(names)
@@ -48,6 +55,8 @@ def classes_of(labels: Iterable[Label | None], names: Sequence[str]) -> dict[Lab
     only_numbers = [label for label, number in numbers.items() if named[label] is None and 0 <= number < len(names)]
     if not only_numbers:
         return named
+    if are_named_by_numbers(names):
+        raise InputError(no_class_number(only_numbers[0], names))
     if all(0 <= number < len(names) for number in numbers.values()) and not any(
         index is not None for label, index in named.items() if label not in numbers
     ):

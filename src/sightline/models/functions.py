@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from sightline.models.families import unseen_family
 from sightline.models.network import Network
 from sightline.models.tasks import SequenceClassification, TaskFacts
 from sightline.progress import StepProgress
-from sightline.settings.arguments import check_count
+from sightline.settings.values import check_count
 from sightline.text import MAX_CHARACTERS, Encoding
 from sightline.text.word_tokens import join_words
 
@@ -175,8 +175,9 @@ class FunctionNetwork(Network):
 
     @property
     def weights_hash(self) -> str:
-        """A hash of the function's name and labels; there are no weights to tell functions apart."""
-        known = repr((self.name, self.settings.labels, self.settings.output, self.settings.multi_label))
+        """A hash of the function's name and labels, and of its `fingerprint` if it has one, as a graph does."""
+        settings = self.settings.labels, self.settings.output, self.settings.multi_label
+        known = repr((self.name, *settings, getattr(self._function, "fingerprint", None)))
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -232,6 +233,18 @@ class FunctionNetwork(Network):
         self.forward_passes += len(batches)
         return [torch.from_numpy(answers[texts].copy()) for texts in asked]
 
+    def run_each(
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        hidden: Sequence[Sequence[int]] | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Yield the number and the logits (C,) of every document."""
+        if batch_size is not None:
+            raise OptionError("The batches of a function are those of load(..., batch_size=): leave batch_size out.")
+        yield from enumerate(self.run_many(encodings, hidden=hidden))
+
     def _ask(self, batch: list[Texts]) -> Answers:
         """Return the logits (B, C) of one batch; a function that raises `Retry` is asked again after a while."""
         questions = [texts[0] if len(texts) == 1 else texts for texts in batch]
@@ -263,7 +276,7 @@ class FunctionNetwork(Network):
         """Announce how many texts `compute` will send, and raise SizeError if the budget does not allow them.
 
         `compute` runs on a network that answers at random, so the number is exact where a method's questions do not
-        depend on the answers, and nearly so elsewhere.
+        depend on the answers, and nearly so elsewhere; a check that may end early is counted to its end.
         """
         settings = self.settings
         if settings.budget is None and settings.announce is None:
@@ -290,7 +303,9 @@ class FunctionNetwork(Network):
         silent = replace(self.settings, cache=None, budget=None, announce=None, concurrency=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about scores that mean nothing
-            compute(FunctionNetwork(answer, silent, name=self.name))
+            rehearsal = FunctionNetwork(answer, silent, name=self.name)
+            rehearsal.is_rehearsal = True
+            compute(rehearsal)
         texts = [(question,) if isinstance(question, str) else question for question in asked]
         return len(texts) - (0 if self._cache is None else len(self._cache.find(texts)))
 

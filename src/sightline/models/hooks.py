@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sightline.models.network import Network
 
 EmbeddingTable = Literal["word", "position", "type"]
-Place: TypeAlias = "EmbeddingTable | int"
+HookPlace: TypeAlias = "EmbeddingTable | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l (of a model whose
 layers are not known, 0 stands for the word embeddings)."""
 Change = Callable[[Tensor], Tensor]
@@ -62,12 +62,12 @@ def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool
         handle.remove()
 
 
-def replace_at(network: Network, place: Place, given: Tensor) -> AbstractContextManager[None]:
+def replace_at(network: Network, place: HookPlace, given: Tensor) -> AbstractContextManager[None]:
     """Replace what the module computes at `place` with `given` (B, n, ·)."""
     return change_at(network, place, lambda computed: _lay_over(computed, given))
 
 
-def change_at(network: Network, place: Place, change: Change) -> AbstractContextManager[None]:
+def change_at(network: Network, place: HookPlace, change: Change) -> AbstractContextManager[None]:
     """Replace the tensor x (B, N, ·) that the module computes at `place` with change(x)."""
     if not isinstance(place, int):
         return _change_table(network.tables[place], change)
@@ -194,7 +194,7 @@ def record_layers(network: Network, recorder: Recorder) -> Iterator[None]:
             stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
             stack.callback(layer.register_forward_hook(after).remove)
         yield
-    recorder.hidden.extend(last)
+    recorder.hidden.extend(output for output in last if output.shape[1] == recorder.hidden[0].shape[1])  # all rows
 
 
 @contextmanager

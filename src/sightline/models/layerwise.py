@@ -51,6 +51,16 @@ class LinearOutputs(TorchFunctionMode):
         """How many outputs of each map the current run has used; None in the first run."""
         self._last_run = False
 
+    @classmethod
+    def of_all_layers(cls, linear_outputs: dict[int, LinearOutputs]) -> LinearOutputs:
+        """Return the outputs of all layers for one last run through them, and drop them where they were."""
+        joined = cls(0)
+        for number in sorted(linear_outputs):
+            for weight, outputs in linear_outputs.pop(number)._outputs.items():
+                joined._outputs.setdefault(weight, []).extend(outputs)
+        joined.start_later_run()
+        return joined
+
     def start_later_run(self, *, last: bool = True) -> None:
         """Return kept outputs from now on; in the last run each is dropped as soon as it is used."""
         self._used, self._last_run = {}, last

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Pipeline, PreTrainedModel
 
-from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.files.foreign import quote
 from sightline.models.adapters import merge_adapters
 from sightline.models.architectures import register_architectures
@@ -38,12 +38,18 @@ from sightline.models.observe import OBSERVING
 from sightline.models.open_config import refuse_encoder_decoder
 from sightline.models.recording import Recorder
 from sightline.models.returned import observe_returned
-from sightline.models.sentence_models import PooledClassifier, SentenceFolder, read_sentence_folder
+from sightline.models.sentence_models import (
+    PooledClassifier,
+    SentenceFolder,
+    find_classes,
+    read_sentence_folder,
+    set_reference,
+)
 from sightline.models.shared_weights import share_weights
 from sightline.models.tasks import bind_task, special_token_ids, task_class, task_of_architecture
 from sightline.models.torch_context import own_torch_context
 from sightline.models.user_modules import ModuleClassifier, unwrap
-from sightline.text import Encoding, check_fit, encode_ids, encode_text, load_tokenizer
+from sightline.text import Encoding, check_fit, encode_ids, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
@@ -76,7 +82,8 @@ def load_network(
 ) -> tuple[Network, Any]:
     """Return the network and its tokenizer (None when the source has none).
 
-    labels, embeddings, multi_label, regression: of a module that is not of transformers (`user_modules`).
+    labels: of a module that is not of transformers (`user_modules`), or of a sentence-transformers folder.
+    embeddings, multi_label, regression: of such a module.
     transformer_only: of a sentence-transformers folder load the Transformer under the head of `task`, as training does.
     """
     if attention not in get_args(AttentionKind):
@@ -121,6 +128,8 @@ def load_network(
         sentence = read_sentence_folder(folder)
         if sentence is not None and transformer_only:
             folder, sentence = sentence.body, None
+        if sentence is None and labels is not None:
+            raise OptionError("labels is what this model says itself: leave it out.")
         if sentence is None:
             config = read_config(folder)
             writes = any(name.endswith(_WRITERS) for name in config.architectures)
@@ -137,7 +146,7 @@ def load_network(
                     f"The folder '{folder}' holds a sentence-transformers model, which reads a document as a whole and "
                     f"has no head for {task}: leave out task= (--task)."
                 )
-            module, untrained = _load_sentence_model(sentence, folder, load, similar_to)
+            module, untrained = _load_sentence_model(sentence, folder, load, similar_to, labels)
     family = _choose_family(module)
     if device is not None:
         _move(module, device)
@@ -162,7 +171,7 @@ def load_network(
     if network.max_tokens < 1:
         raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")
     if similar_to is not None:
-        _set_reference(network, reader, similar_to)
+        set_reference(network, reader, similar_to)
     _try_out(network)
     if chosen is not None and chosen in HALF_TYPES and network.dtype != chosen:
         network.rounding_error = convert_to_half(network, chosen)
@@ -253,7 +262,11 @@ def _fits_task(task: str | None, architectures: list[str], what: str, *, allow_o
 
 
 def _load_sentence_model(
-    facts: SentenceFolder, folder: Path, load: Callable[..., tuple[Any, bool]], similar_to: str | None
+    facts: SentenceFolder,
+    folder: Path,
+    load: Callable[..., tuple[Any, bool]],
+    similar_to: str | None,
+    labels: Sequence[str] | None,
 ) -> tuple[PooledClassifier, bool]:
     """Return the modules of a sentence-transformers folder as one classifier, and whether some weights are random."""
     config = read_config(facts.body)
@@ -267,38 +280,17 @@ def _load_sentence_model(
                 f"numbers and gets {width:,}."
             )
         width = dense.weight.shape[0]
-    classifies = bool(facts.dense) and not facts.normalises and width == len(config.settings["id2label"])
     if similar_to is not None:
         body.config.id2label, body.config.problem_type = {0: "similarity"}, "regression"
-    elif not classifies:
+        return PooledClassifier(body, facts), untrained
+    classifier = find_classes(facts, body.config, labels)
+    if classifier is None:
         raise ModelError(
             f"The folder '{folder}' holds a sentence-transformers model without a classifier, which turns a text into "
             "a vector. Give a second text to explain how similar they are: sl.load(folder, similar_to='...') or "
-            "sightline explain --similar-to TEXT."
+            "sightline explain --similar-to TEXT. If its outputs are classes, name them: labels=[...]."
         )
-    return PooledClassifier(body, facts), untrained
-
-
-def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
-    """Make the logit the cosine of the document's vector and that of a reference text."""
-    module = network.module
-    if not isinstance(module, PooledClassifier):
-        raise OptionError(
-            "similar_to= (--similar-to) goes with a sentence-transformers folder, whose model turns a text "
-            "into a vector."
-        )
-    if tokenizer is None:
-        raise ModelError("The model has no tokenizer to read the text of similar_to=; give one with tokenizer=.")
-    reference = encode_text(tokenizer, text, max_tokens=network.max_tokens)
-    if reference.dropped:
-        raise InputError(
-            f"The text of similar_to= has {len(reference) + reference.dropped} tokens, the model reads "
-            f"{network.max_tokens} at most: shorten it."
-        )
-    with as_model_error(f"The model '{network.name}' cannot be run"):
-        (vector,) = network.run([reference])
-    network.reference_text = text
-    module.reference = torch.nn.functional.normalize(vector, dim=-1)
+    return PooledClassifier(body, classifier), untrained
 
 
 def _choose_family(module: Any) -> Family:
@@ -385,7 +377,7 @@ def move_network(network: Network, device: str | torch.device) -> None:
     """Move the weights of a network to another device; a model object that they were shared with stays where it is."""
     if network.answers_only:
         raise OptionError("A function runs where it runs: it has no device to be moved to.")
-    with network.exclusive():
+    with network.alone():
         _move(network.module, device)
         vars(network).pop("worthwhile_tokens", None)  # depends on the device
 

@@ -91,3 +91,13 @@ def check_inputs(model_class: Any, model_type: str) -> None:
             f"Models of type '{model_type}' read {BESIDES[besides]} besides the text ({besides}), and Sightline gives "
             "a model nothing but text: it would explain a prediction that the model does not make on your documents."
         )
+
+
+_LIBRARIES = ("torch.", "transformers.", "sightline.", "peft.")
+
+
+def has_library_head(model: Any) -> bool:
+    """Whether a model and all modules of its head come from libraries, so that the rows the head reads are known."""
+    body = getattr(model, "base_model", None)
+    head = [part for child in model.children() if child is not body for part in child.modules()]
+    return all(type(part).__module__.startswith(_LIBRARIES) for part in (model, *head))

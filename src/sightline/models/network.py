@@ -1,34 +1,32 @@
 """Network: a loaded model that can be run on encodings and observed while it runs.
 
-It knows about padding, devices, position ids and hooks, so that nothing to its right has to. Shapes: B documents,
-N tokens of the longest, d width of the model.
+With `inputs`, it knows about padding, devices, position ids and hooks, so that nothing to its right has to. Shapes:
+B documents, N tokens of the longest, d width of the model.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
+from sightline.errors import ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.adapters import follow_adapters
 from sightline.models.batching import BATCH_TOKENS, batches_by_length, graph_tokens
 from sightline.models.block_sparse import documents_of
 from sightline.models.families import Family, family_of, unseen_family
-from sightline.models.hooks import EmbeddingTable, Place, Step
+from sightline.models.hooks import EmbeddingTable, HookPlace, Step
+from sightline.models.inputs import count_positions, declare_pad_token, pad_inputs
 from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
-from sightline.models.origin import check_vocabulary
+from sightline.models.model_types import has_library_head
 from sightline.models.recording import Recorder, recording
 from sightline.models.sentence_models import PooledClassifier
 from sightline.models.shared_weights import hash_weights, share_weights, weights_state
@@ -43,10 +41,6 @@ from sightline.text import Encoding
 WORTHWHILE_PRODUCTS = 2.5e9
 """Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
-UNBOUNDED_TOKENS = 512
-"""Longest document of a model without a table of positions (T5, XLNet): the length such models were trained with."""
-MAX_RESERVED = 4
-"""Rows of a position table that models which count from behind the pad token leave unused, at most."""
 MIN_BATCHES_PER_WORKER = 2
 """With fewer batches, a second copy of the modules does not pay off."""
 
@@ -60,6 +54,8 @@ class Network:
 
     answers_only = False
     """Whether nothing but the answers to texts is known (`functions.FunctionNetwork`)."""
+    is_rehearsal = False
+    """Whether it answers at random, to count the texts that a computation would send."""
 
     def __init__(
         self,
@@ -98,9 +94,10 @@ class Network:
         # Hooks belong to the module: two threads that run it at once would record each other's tensors.
         self._lock = threading.RLock()
         accepted = getattr(module, "accepted_inputs", None)
-        self._accepted = frozenset(accepted or inspect.signature(module.forward).parameters)
+        self.accepted = frozenset(accepted or inspect.signature(module.forward).parameters)
+        """Names of the inputs that the module accepts."""
         # Causal models cache keys and values for generation, which is never used here.
-        self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
+        self._settings = {"use_cache": False} if "use_cache" in self.accepted else {}
 
     @property
     def reads_windows(self) -> bool:
@@ -137,17 +134,8 @@ class Network:
     @property
     def max_tokens(self) -> int:
         """Length of the longest document that the position embeddings cover, or that the model is limited to."""
-        return self._positions if self.limit is None else min(self._positions, self.limit)
-
-    @property
-    def _positions(self) -> int:
-        positions = getattr(self.config, "max_position_embeddings", None)
-        if not isinstance(positions, int) or positions < 1:  # positions are relative
-            return UNBOUNDED_TOKENS
-        first = self._first_position
-        # Where an unseen model counts from is unknown: from behind the pad token, to be on the safe side.
-        counts_later = self.family.positions_after_padding or (not self.sees_inside and first <= MAX_RESERVED)
-        return positions - first if counts_later else positions
+        positions = count_positions(self)
+        return positions if self.limit is None else min(positions, self.limit)
 
     @property
     def sees_inside(self) -> bool:
@@ -166,16 +154,24 @@ class Network:
 
     @cached_property
     def has_custom_head(self) -> bool:
-        """Whether the classifier is not one of the library's, so that the rows it reads have to be measured."""
-        from_library = type(self.module).__module__.startswith(("transformers.", "sightline."))
-        known = from_library and not isinstance(self.module, PooledClassifier | ModuleClassifier)
-        return self.task.name == "sequence_classification" and self.sees_inside and not known
+        """Whether the classifier is not one of the library's, so that the rows it reads have to be measured.
+
+        A head of the user's may also have been put into a class of the library.
+        """
+        if self.task.name != "sequence_classification" or not self.sees_inside:
+            return False
+        return not has_library_head(self.module) or isinstance(self.module, PooledClassifier | ModuleClassifier)
+
+    @cached_property
+    def parts(self) -> tuple[nn.Module, ...]:
+        """All modules inside the module, which is our own and keeps its form."""
+        return tuple(self.module.modules())
 
     @property
     def weights_state(self) -> int:
         """A number that changes when the weights do."""
-        follow_adapters(self.module)
-        return weights_state(self.module)
+        follow_adapters(self.parts)
+        return weights_state(self.parts)
 
     @property
     def weights_hash(self) -> str:
@@ -215,6 +211,7 @@ class Network:
             truncates=self.truncates,
         )
         twin.rounding_error, twin.tokenizer = self.rounding_error, self.tokenizer
+        twin.reference_text = self.reference_text
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -227,12 +224,6 @@ class Network:
         model_type, sees_inside = state["family"]
         family = family_of(model_type) if sees_inside else unseen_family(model_type)
         vars(self).update(state, _lock=threading.RLock(), family=family, _hashed=None)
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Let no other thread run the module inside this block."""
-        with self._lock:
-            yield
 
     def count_passes_of(self, twin: Network) -> None:
         """Add the passes that a twin has run to the counters of this network."""
@@ -258,123 +249,6 @@ class Network:
             raise OptionError(f"The model's vocabulary has no {name} token that Sightline knows of (known: {known}).")
         return self.token_ids[name]
 
-    @cached_property
-    def special_names(self) -> dict[int, str]:
-        """Ids and names of the special tokens for encodings made without a tokenizer."""
-        size = int(self.config.vocab_size)
-        names = {index: name for index, name in self.family.special_ids if index < size}
-        for role in ("pad", "bos", "eos", "cls", "sep"):
-            index = getattr(self.config, f"{role}_token_id", None)
-            if isinstance(index, int) and 0 <= index < size:
-                names.setdefault(index, f"[{role.upper()}]")
-        return names
-
-    def check_left_padding(self, encoding: Encoding) -> None:
-        """Raise InputError if ids for a causal model begin with padding, which its tokens would attend to.
-
-        A single pad token that also begins texts (GPT-2's end of text) is no padding.
-        """
-        pad = self.config.pad_token_id
-        words = np.flatnonzero(encoding.ids != pad)
-        if not self.family.causal or pad is None or not len(words) or words[0] == 0:
-            return
-        if words[0] > 1 or pad != self.config.bos_token_id:
-            raise InputError(
-                f"The ids begin with {words[0]} pad token{'s' if words[0] > 1 else ''} (padding on the left): leave "
-                "padding out, documents of different lengths are padded here."
-            )
-
-    def check_global_tokens(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """Return requested global positions, sorted and distinct; raise InputError if they are not a list."""
-        if not self.banded:
-            raise OptionError(
-                f"Global tokens exist only in Longformer models; this one is of type '{self.config.model_type}'."
-            )
-        refusal = InputError(f"Global tokens are a list of positions such as [0, 5], not {positions!r}.")
-        try:
-            listed = list(positions)
-            unique = {operator.index(position) for position in listed}
-        except TypeError:
-            raise refusal from None
-        if any(isinstance(position, bool) for position in listed):
-            raise refusal
-        return tuple(sorted(unique))
-
-    def global_tokens(self, encoding: Encoding) -> tuple[int, ...]:
-        """Return the positions with global attention: those of the encoding, else those the task is trained with."""
-        if encoding.global_tokens is not None:
-            return encoding.global_tokens
-        if self.task.name == "sequence_classification":
-            return (0,)
-        if self.task.name == "question_answering":
-            return self._question(encoding)
-        return ()
-
-    def _question(self, encoding: Encoding) -> tuple[int, ...]:
-        """Return the positions up to the end of the question."""
-        if encoding.pair is not None:
-            question = np.flatnonzero(encoding.segments == 0)
-            return tuple(range(int(question[-1]) + 1)) if len(question) else (0,)
-        # Without a pair, separators mark the end of the question: <s> question </s></s> text </s>.
-        separators = np.flatnonzero(encoding.ids == self.config.sep_token_id)
-        return tuple(range(int(separators[0]))) if len(separators) == 3 else ()
-
-    def inputs(self, encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None = None) -> dict[str, Tensor]:
-        """Return the padded input tensors of the model: ids, mask, positions, token types, global attention.
-
-        `hidden` holds, per document, the token positions that the attention mask excludes; the others keep their
-        positions.
-        """
-        for encoding in encodings:
-            check_vocabulary(encoding, self)
-            if len(encoding) > self.max_tokens:
-                raise InputError(f"The document has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
-        longest = max(len(encoding) for encoding in encodings)
-        if not self.pads and any(len(encoding) < longest for encoding in encodings):
-            raise RuntimeError("a model that is not known to read its attention mask got documents to pad")
-        if hidden is not None and any(hidden) and "attention_mask" not in self._accepted:
-            raise UnsupportedError(
-                f"A '{self.config.model_type}' model has no attention mask, so tokens cannot be hidden from it; "
-                "replace or delete them instead."
-            )
-        pad = int(self.config.pad_token_id or 0)
-        shape = (len(encodings), longest)
-        ids = torch.full(shape, pad)
-        mask, types, global_mask = (torch.zeros(shape, dtype=torch.long) for _ in range(3))
-        # Explicit, so that pad tokens inside a text (baselines, perturbations) do not shift the words after them.
-        first = self._first_position if self.family.positions_after_padding else 0
-        positions = torch.full(shape, pad if self.family.positions_after_padding else 0)
-        for row, encoding in enumerate(encodings):
-            n = len(encoding)
-            ids[row, :n] = torch.tensor(encoding.ids)
-            mask[row, :n] = 1
-            if hidden is not None:
-                mask[row, list(hidden[row])] = 0
-            positions[row, :n] = torch.arange(first, first + n)
-            types[row, :n] = torch.tensor(self._check_types(encoding))
-            if self.banded:
-                global_mask[row, list(self.global_tokens(encoding))] = 1
-        tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "token_type_ids": types}
-        if self.family.type_table is None:
-            del tensors["token_type_ids"]
-        if not self.sees_inside:  # it counts by a rule of its own
-            del tensors["position_ids"]
-        if self.banded:
-            tensors["global_attention_mask"] = global_mask
-        return {key: tensor.to(self.device) for key, tensor in tensors.items() if key in self._accepted}
-
-    def _check_types(self, encoding: Encoding) -> NDArray[np.int64]:
-        """Return the token types of a document, or zeros for a model with one type."""
-        known = int(getattr(self.config, "type_vocab_size", 0) or 0)
-        if known <= 1:
-            return np.zeros_like(encoding.type_ids)
-        if len(encoding) and not 0 <= encoding.type_ids.min() <= encoding.type_ids.max() < known:
-            raise InputError(
-                f"The tokenizer does not fit the model: it gives a token the type {encoding.type_ids.max()}, and the "
-                f"model knows {known} types (0-{known - 1})."
-            )
-        return encoding.type_ids
-
     @own_torch_context()
     def run(
         self,
@@ -382,7 +256,7 @@ class Network:
         recorder: Recorder | None = None,
         *,
         gradient: bool = False,
-        given: Mapping[Place, Tensor] | None = None,
+        given: Mapping[HookPlace, Tensor] | None = None,
         hidden: Sequence[Sequence[int]] | None = None,
         within: AbstractContextManager[None] | None = None,
         step: Step | None = None,
@@ -400,9 +274,9 @@ class Network:
             stack.enter_context(self._lock)
             if self.module.training:  # dropout would make every result another one
                 self.module.eval()
-            follow_adapters(self.module)
-            stack.enter_context(self._declare_pad_token(encodings))
-            inputs = self.inputs(encodings, hidden)
+            follow_adapters(self.parts)
+            stack.enter_context(declare_pad_token(self, encodings))
+            inputs = pad_inputs(self, encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
             if self.family.attention_layout == "blocks":
                 stack.enter_context(documents_of(lengths))
@@ -415,7 +289,7 @@ class Network:
                 if recorder.blocks:
                     stack.enter_context(hooks.record_blocks(self, recorder))
                 stack.enter_context(recording(recorder))
-            else:
+            if recorder is None or (step is None and recorder.needs_readout_only):
                 stack.enter_context(hooks.cut_last_layer(self))
             if step is not None:
                 stack.enter_context(hooks.step_layers(self, step))
@@ -423,8 +297,8 @@ class Network:
                 stack.enter_context(within)
             outputs = self._call_within_memory(inputs)
         self.forward_passes += 1
-        if recorder is not None:
-            self._check_complete(recorder)
+        if recorder is not None and self.sees_inside:
+            recorder.check_complete(len(self.layers))
         logits = [self.task.document_logits(outputs, row, n) for row, n in enumerate(lengths)]
         if not all(torch.isfinite(scores).all() for scores in logits):
             raise ModelError(
@@ -451,7 +325,7 @@ class Network:
 
         Some types turn ids around before they look them up, others look them up more than once.
         """
-        if not self.sees_inside and "inputs_embeds" in self._accepted:
+        if not self.sees_inside and "inputs_embeds" in self.accepted:
             others = {key: tensor for key, tensor in inputs.items() if key != "input_ids"}
             embedded = self.tables["word"](inputs["input_ids"])
             # A copy, because some types scale what they get in place.
@@ -473,14 +347,36 @@ class Network:
         """
         if any(encoding.windows is not None for encoding in encodings):
             return run_windows(self, encodings, hidden, progress)
-        lengths = [len(encoding) for encoding in encodings]
-        batches = list(batches_by_length(lengths, BATCH_TOKENS, self.worthwhile_tokens, padded=self.pads))
         logits: dict[int, Tensor] = {}
-        for number, batch_logits in self._run_batches(batches, encodings, hidden):
-            logits.update(zip(batches[number], batch_logits, strict=True))
+        for number, document_logits in self.run_each(encodings, hidden=hidden):
+            logits[number] = document_logits
             if progress is not None:
                 progress(len(logits), len(encodings))
         return [logits[index] for index in range(len(encodings))]
+
+    def run_each(
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        hidden: Sequence[Sequence[int]] | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Yield the number and the logits of every document as soon as its batch has run, see `run_many`.
+
+        batch_size: the most documents of a batch.
+        """
+        whole = [number for number, encoding in enumerate(encodings) if encoding.windows is None]
+        lengths = [len(encodings[number]) for number in whole]
+        tokens, enough = BATCH_TOKENS, self.worthwhile_tokens
+        batches = [
+            [whole[place] for place in batch]
+            for batch in batches_by_length(lengths, tokens, enough, most=batch_size, padded=self.pads)
+        ]
+        for number, batch_logits in self._run_batches(batches, encodings, hidden):
+            yield from zip(batches[number], batch_logits, strict=True)
+        for number in sorted(set(range(len(encodings))) - set(whole)):
+            masked = None if hidden is None else [hidden[number]]
+            yield number, run_windows(self, [encodings[number]], masked)[0]
 
     def _run_batches(
         self, batches: Sequence[Sequence[int]], encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None
@@ -504,7 +400,7 @@ class Network:
                 self.count_passes_of(twin)
 
     @own_torch_context()
-    def embed(self, encoding: Encoding, place: Place) -> Tensor:
+    def embed(self, encoding: Encoding, place: HookPlace) -> Tensor:
         """Return the vectors (n, ·) of one document at the output of an embedding table or the input of a layer."""
         vectors: list[Tensor] = []
 
@@ -512,10 +408,10 @@ class Network:
             vectors.append(hidden[0, : len(encoding)].detach())
             raise _Reached
 
-        follow_adapters(self.module)
+        follow_adapters(self.parts)
         with self._lock, hooks.change_at(self, place, stop), torch.no_grad():
             try:
-                self._call(self.inputs([encoding]))
+                self._call(pad_inputs(self, [encoding]))
             except _Reached:
                 return vectors[0]
         raise RuntimeError(f"the forward pass ended without reaching {place!r}")
@@ -584,40 +480,7 @@ class Network:
                 encoder.plain = False
 
     @property
-    def _first_position(self) -> int:
-        fixed = self.family.first_position
-        return int(self.config.pad_token_id or 0) + 1 if fixed is None else fixed
-
-    @property
     def banded_encoder(self) -> BandedEncoder | None:
         """The encoder with banded attention, or None if the model does not use it."""
         encoder = getattr(self.module.base_model, "encoder", None)
         return encoder if isinstance(encoder, BandedEncoder) else None
-
-    @contextmanager
-    def _declare_pad_token(self, encodings: Sequence[Encoding]) -> Iterator[None]:
-        """Declare a pad token for this pass if a causal classifier has none.
-
-        Such a classifier reads the last token that is not padding; without a pad token it accepts only one document at
-        a time and reads its last token. Any id with which no document of the batch ends serves as the pad token.
-        """
-        facts, config = self.task.facts, self.config
-        if not (facts.reads_last or not self.sees_inside) or facts.pad_id is not None:
-            yield
-            return
-        ends = {int(encoding.ids[-1]) for encoding in encodings}
-        config.pad_token_id = next((index for index in range(int(config.vocab_size)) if index not in ends), None)
-        try:
-            yield
-        finally:
-            config.pad_token_id = None
-
-    def _check_complete(self, recorder: Recorder) -> None:
-        """Raise RuntimeError unless every layer was recorded: a missing one would shift all results."""
-        expected = len(self.layers)
-        if not self.sees_inside:
-            return
-        if recorder.attention and len(recorder.layers) != expected:
-            raise RuntimeError(f"attention of {len(recorder.layers)} of {expected} layers was recorded")
-        if len(recorder.hidden) not in ({expected, expected + 1} if recorder.readout_only else {expected + 1}):
-            raise RuntimeError(f"{len(recorder.hidden)} hidden states were recorded for {expected} layers")

@@ -18,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from sightline.attention import Attention, DenseAttention
 from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.models.recording import Summary, active_recorder
-from sightline.models.streamed import stream_attention, streams
+from sightline.models.streamed_attention import stream_attention, streams
 
 OBSERVING = "sightline"
 """The name under which the observing function is registered with transformers."""

@@ -140,6 +140,18 @@ class Recorder:
     embeddings: Tensor | None = None
     """Word embeddings (B, N, ·), the leaf of the autograd path; always padded."""
 
+    @property
+    def needs_readout_only(self) -> bool:
+        """Whether nothing of the last layer is wanted but what the readout rows become."""
+        return self.readout_only and not (self.attention or self.blocks)
+
+    def check_complete(self, layers: int) -> None:
+        """Raise RuntimeError unless each of so many layers was recorded: a missing one would shift all results."""
+        if self.attention and len(self.layers) != layers:
+            raise RuntimeError(f"attention of {len(self.layers)} of {layers} layers was recorded")
+        if len(self.hidden) not in ({layers, layers + 1} if self.readout_only else {layers + 1}):
+            raise RuntimeError(f"{len(self.hidden)} hidden states were recorded for {layers} layers")
+
 
 _ACTIVE: ContextVar[Recorder | None] = ContextVar("sightline_recorder", default=None)
 

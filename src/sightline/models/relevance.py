@@ -23,6 +23,14 @@ Array = NDArray[np.floating[Any]]
 class BackwardRules(Protocol):
     """Backward rules that replace those of gradients (hashable: equal rules share one pass)."""
 
+    @property
+    def by_document(self) -> bool:
+        """Whether documents may run together: one seed each, and no rule reads the numbers of another document."""
+
+    @property
+    def through_attention(self) -> bool:
+        """Whether the weights of attention are on the path; if not, they have no relevance."""
+
     def active(self, module: nn.Module) -> AbstractContextManager[None]:
         """Return a context in which the operations of the module follow these rules."""
 

@@ -24,18 +24,23 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from sightline.errors import ModelError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.files.foreign import quote, read_json, regular_file
+from sightline.models.module_building import as_model_error
 from sightline.models.weights import SINGLE_FILE, Checkpoint, read_header, read_weights
+from sightline.text import encode_text
+
+if TYPE_CHECKING:
+    from sightline.models.network import Network
 
 MODULES_FILE = "modules.json"
 CONFIG_BYTES = 1_000_000
@@ -51,6 +56,10 @@ ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "GELU": nn.GELU,
     "Sigmoid": nn.Sigmoid,
 }
+OF_PROBABILITIES = ("Sigmoid", "Softmax")
+"""Activations that turn the logits of a classifier into probabilities; only at its end."""
+MOST_CLASSES = 32
+"""Outputs of a last linear map up to which it is taken for a classifier; vectors that are compared are longer."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +156,8 @@ def _read_poolings(settings: Mapping[str, Any], folder: Path) -> tuple[str, ...]
 def _read_dense(folder: Path, place: str) -> DenseFacts:
     settings = _read_settings(folder, place, "config.json")
     activation = str(settings.get("activation_function", "Tanh")).rpartition(".")[2]
-    if activation not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
+    if activation not in {*ACTIVATIONS, *OF_PROBABILITIES}:
+        known = ", ".join(dict.fromkeys((*ACTIVATIONS, *OF_PROBABILITIES)))
         raise UnsupportedError(
             f"The activation '{quote(activation)}' of '{place}' in '{folder}' is not one of {known}."
         )
@@ -164,6 +173,30 @@ def _read_dense(folder: Path, place: str) -> DenseFacts:
     if not all(bool(tensor.isfinite().all()) for tensor in (weight, bias) if tensor is not None):
         raise ModelError(f"The weights of '{place}' in '{folder}' are damaged: they hold NaN or infinity.")
     return DenseFacts(weight, bias, activation)
+
+
+def find_classes(facts: SentenceFolder, config: Any, labels: Sequence[str] | None) -> SentenceFolder | None:
+    """Return the folder as a classifier, its classes written to `config`; None if it ends in a vector instead.
+
+    The outputs of the last linear map are classes if there are as many as `labels` (given) or names in the config, or
+    too few to be a vector to compare. An activation that turns them into probabilities is left out: logits are wanted.
+    """
+    if not facts.dense or facts.normalises:
+        return None
+    last, named = facts.dense[-1], [str(config.id2label[number]) for number in range(config.num_labels)]
+    width = len(last.weight)
+    if labels is not None and len(labels) != width:
+        raise OptionError(f"The model scores {width:,} classes, and labels= names {len(labels):,}.")
+    if labels is None and width not in (len(named), *range(MOST_CLASSES + 1)):
+        return None
+    numbered = named if width == len(named) else [f"LABEL_{number}" for number in range(width)]
+    config.id2label = dict(enumerate(map(str, labels or numbered)))
+    config.problem_type = "single_label_classification" if width > 1 else "regression"
+    if last.activation == "Sigmoid":
+        config.problem_type = "multi_label_classification"
+    if last.activation in OF_PROBABILITIES:
+        facts = replace(facts, dense=(*facts.dense[:-1], replace(last, activation="Identity")))
+    return facts
 
 
 class PooledClassifier(nn.Module):
@@ -182,6 +215,8 @@ class PooledClassifier(nn.Module):
             outputs, inputs = dense.weight.shape
             linear = nn.Linear(inputs, outputs, bias=dense.bias is not None)
             linear.load_state_dict({"weight": dense.weight} | ({} if dense.bias is None else {"bias": dense.bias}))
+            if dense.activation not in ACTIVATIONS:
+                raise UnsupportedError(f"The activation '{dense.activation}' is only read at the end of a classifier.")
             layers += [linear, ACTIVATIONS[dense.activation]()]
         self.head = nn.Sequential(*layers).to(body.dtype)
         self.register_buffer("reference", None)
@@ -248,3 +283,35 @@ def _pool(mode: str, hidden: Tensor, mask: Tensor) -> Tensor:
         return (hidden * weights[:, :, None]).sum(dim=1) / weights.sum(dim=1, keepdim=True).clamp(min=1)
     total = (hidden * mask[:, :, None]).sum(dim=1)
     return total / (counts if mode == "mean" else counts.sqrt())
+
+
+def compare_with(network: Network, text: str) -> Network:
+    """Return a network on the same weights that compares documents with another text."""
+    if network.reference_text is None:
+        raise OptionError("This model compares no texts: load a sentence-transformers folder with similar_to=.")
+    other = network.twin()
+    other.module.reference = None
+    set_reference(other, network.tokenizer, text)
+    return other
+
+
+def set_reference(network: Network, tokenizer: Any, text: str) -> None:
+    """Make the logit the cosine of the document's vector and that of a reference text."""
+    module = network.module
+    if not isinstance(module, PooledClassifier):
+        raise OptionError(
+            "similar_to= (--similar-to) goes with a sentence-transformers folder, whose model turns a text "
+            "into a vector."
+        )
+    if tokenizer is None:
+        raise ModelError("The model has no tokenizer to read the text of similar_to=; give one with tokenizer=.")
+    reference = encode_text(tokenizer, text, max_tokens=network.max_tokens)
+    if reference.dropped:
+        raise InputError(
+            f"The text of similar_to= has {len(reference) + reference.dropped} tokens, the model reads "
+            f"{network.max_tokens} at most: shorten it."
+        )
+    with as_model_error(f"The model '{network.name}' cannot be run"):
+        (vector,) = network.run([reference])
+    network.reference_text = text
+    module.reference = torch.nn.functional.normalize(vector, dim=-1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -63,13 +63,13 @@ def hash_weights(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def weights_state(module: nn.Module) -> int:
-    """Return a number that changes when the weights do, a hundred times faster than `hash_weights`.
+def weights_state(parts: Iterable[nn.Module]) -> int:
+    """Return a number that changes when the weights in these modules do, a hundred times faster than `hash_weights`.
 
     It is made of where every tensor is, torch's count of its changes in place, and up to 1,024 of its numbers, evenly
     spaced. Torch does not count changes through `.data`; one that misses all of these numbers is not noticed.
     """
-    return hash(tuple(_tensor_state(tensor) for part in module.modules() for tensor in _tensors(part)))
+    return hash(tuple(_tensor_state(tensor) for part in parts for tensor in _tensors(part)))
 
 
 def _tensor_state(tensor: Tensor) -> tuple[int, int, bytes]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError, TargetError
-from sightline.models.classes import class_named, list_names, numbers_name_others, whole_number
+from sightline.models.classes import are_named_by_numbers, class_named, list_names, no_class_number, whole_number
 from sightline.registry import suggestion
 from sightline.settings.explain import Quantity as Quantity
 from sightline.text.read_only import ReadOnlyArrays, protect
@@ -108,17 +108,6 @@ class Target:
         if self.position is not None:
             phrase += f" at token {self.position}"
         return phrase
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for saving."""
-        values = {name: value for name, value in self.__dict__.items() if name != "direction"}
-        return {**values, "span": list(self.span) if self.span is not None else None}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Target:
-        """Rebuild a target from `to_dict`."""
-        span = values.get("span")
-        return cls(**{**values, "span": tuple(span) if span is not None else None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,11 +210,8 @@ def class_index(wanted: int | str | None, labels: tuple[str, ...], *, closed: bo
         known = f" The model's labels: {list_names(labels)}." if closed else ""
         noun = "label" if closed else "token in the vocabulary that reads"
         raise TargetError(f"There is no {noun} '{wanted}'.{suggestion(str(wanted), list(labels))}{known}")
-    if closed and numbers_name_others(labels):
-        raise TargetError(
-            f"There is no class named '{wanted}'. The classes of this model are named by numbers, so that a number is "
-            f"a name: {list_names(labels)}."
-        )
+    if closed and are_named_by_numbers(labels):
+        raise TargetError(no_class_number(wanted, labels))
     if not 0 <= number < len(labels):
         noun = "class" if len(labels) == 1 else "classes"
         raise TargetError(f"Class {number} asked for, the model has {len(labels)} {noun} (0-{len(labels) - 1}).")

@@ -27,9 +27,9 @@ from sightline.errors import InputError, ModelError, OptionError, TargetError, U
 from sightline.files.foreign import quote
 from sightline.models.answers import QuestionAnswering
 from sightline.models.families import Family
-from sightline.models.target import ALL, Prediction, Target
+from sightline.models.target import ALL, Prediction, Target, TargetLike
 from sightline.models.task import Task, TaskFacts
-from sightline.settings.arguments import check_position
+from sightline.settings.values import check_position
 from sightline.text import Aggregation, Encoding
 
 __all__ = [
@@ -97,6 +97,10 @@ class SequenceClassification(Task):
         return stacked.mean(dim=0) if aggregation == "mean" else stacked.max(dim=0).values
 
 
+WORD = "word:"
+"""Begins a target that names an entity by its word."""
+
+
 class TokenClassification(Task):
     """A label for every token; the most confident label other than "O" is explained by default."""
 
@@ -123,8 +127,47 @@ class TokenClassification(Task):
         An entity is a run of words whose first tokens have labels other than "O" of one type ("B-PER", "I-PER": PER); a
         label that begins with "B-" begins a new one. Tokens that continue a word follow its first.
         """
-        labels, chosen = self.facts.labels, self.choose_quantity(quantity)
-        predicted = logits.detach().argmax(dim=-1).tolist()
+        targets: dict[str, Target] = {}
+        for kind, run in self._runs(logits, encoding):
+            name = f"{_text_between(encoding, run)} ({kind})"
+            key = name if name not in targets else f"{name} at token {run[0]}"
+            targets[key] = self._target_at(logits, run[0], quantity)
+        return targets
+
+    def resolve(
+        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
+    ) -> Target:
+        """Turn what the user asked for into a `Target`; "word:Lovelace" is the entity of that word (`_first_token`)."""
+        if isinstance(wanted, str) and wanted.startswith(WORD) and wanted not in self.facts.labels:
+            if position is not None:
+                raise OptionError(f"'{wanted}' says which token is explained: leave position out.")
+            return self._target_at(logits, self._first_token(logits, encoding, wanted.removeprefix(WORD)), quantity)
+        return super().resolve(logits, encoding, wanted, quantity, position)
+
+    def _first_token(self, logits: Tensor, encoding: Encoding, words: str) -> int:
+        """Return the first token of the first entity that is, or contains, `words`; else that of the word itself.
+
+        Upper and lower case do not count.
+        """
+        wanted = words.strip().casefold()
+        for _, run in self._runs(logits, encoding):
+            entity = _text_between(encoding, run).casefold()
+            if wanted == entity or wanted in entity.split():
+                return run[0]
+        for word, positions in zip(encoding.words, encoding.word_positions(), strict=True):
+            if word.text.casefold() == wanted and len(positions):
+                return int(positions[0])
+        raise TargetError(f"The text has no word '{words.strip()}', nor an entity of these words.")
+
+    def _target_at(self, logits: Tensor, position: int, quantity: str | None) -> Target:
+        """Return the target of the predicted label of one token."""
+        index = int(logits[position].argmax())
+        label = self.facts.labels[index]
+        return Target(index=index, label=label, quantity=self.choose_quantity(quantity), position=position)
+
+    def _runs(self, logits: Tensor, encoding: Encoding) -> list[tuple[str, list[int]]]:
+        """Return type and tokens of every entity."""
+        labels, predicted = self.facts.labels, logits.detach().argmax(dim=-1).tolist()
         runs: list[tuple[str, list[int]]] = []
         previous: str | None = None
         for positions in encoding.word_positions():
@@ -139,14 +182,7 @@ class TokenClassification(Task):
                 runs.append((kind, []))
             runs[-1][1].extend(positions.tolist())
             previous = kind
-        targets: dict[str, Target] = {}
-        for kind, run in runs:
-            first = run[0]
-            name = f"{_text_between(encoding, run)} ({kind})"
-            index = predicted[first]
-            key = name if name not in targets else f"{name} at token {first}"
-            targets[key] = Target(index=index, label=labels[index], quantity=chosen, position=first)
-        return targets
+        return runs
 
     def combine_windows(
         self,

@@ -26,10 +26,16 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 def unwrap(source: Any, tokenizer: Any) -> tuple[Any, Any]:
     """Return the model inside an object of torch.compile, PEFT or sentence-transformers, and the tokenizer it brings.
 
-    Raises UnsupportedError for a SentenceTransformer, which has to be saved, and for quantised or divided models.
+    Raises UnsupportedError for a SentenceTransformer, which has to be saved, for learned prompts, and for quantised or
+    divided models.
     """
     source = getattr(source, "_orig_mod", source)  # torch.compile
     if hasattr(source, "peft_config") and hasattr(source, "get_base_model"):
+        if any(getattr(config, "is_prompt_learning", False) for config in source.peft_config.values()):
+            raise UnsupportedError(
+                "This PEFT model puts learned vectors before the text (prompt or prefix tuning), which are not part of "
+                "the model inside: give a function that calls it, sl.load(function, labels=[...])."
+            )
         source = source.get_base_model()
     names = {base.__name__ for base in type(source).__mro__}
     if "CrossEncoder" in names:

@@ -23,6 +23,7 @@ from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
+from sightline.models.inputs import find_global_tokens
 from sightline.models.layerwise import (
     LayerGradients,
     Layerwise,
@@ -32,7 +33,7 @@ from sightline.models.layerwise import (
     weighted_sum,
 )
 from sightline.models.relevance import BackwardRules, ReceivedRelevance, Relevance
-from sightline.models.streamed import StreamedRecord
+from sightline.models.streamed_attention import StreamedRecord
 from sightline.models.torch_context import own_torch_context
 from sightline.text import Encoding
 
@@ -57,6 +58,12 @@ sums gradients of weights by head; "blocks" are the parts of the attention block
 "relevance" is what other backward rules hand to embeddings and layers, "attention_relevance" also what they hand to
 attention weights; "probes" are model calls with changed inputs, which no single pass can share."""
 
+
+GRAPH_BYTES = 2**30
+"""Most that the graph of all layers may take where relevance goes through them at once."""
+KEPT_STATES, KEPT_WEIGHTS = 30, 2
+"""How many states (tokens × width) and attention matrices a layer keeps for that: 21 and 2 in BERT, and 9 outputs
+of its linear maps."""
 
 SEEN_FROM_OUTSIDE: frozenset[Need] = frozenset({"gradients", "probes"})
 """Needs that embeddings and logits meet."""
@@ -217,11 +224,11 @@ class Pass:
         """Return how the layers of the forward pass run: ordinarily (None), layer by layer, or keeping linear maps.
 
         If relevance follows, which runs every layer again, kept outputs of linear maps save these in the second run.
-        Relevance runs documents one by one.
         """
         if self._layerwise is not None:
             return self._layerwise.step
-        if not self._relevance or len(self.encodings) > 1 or self.network.family.returns_more:
+        runs_again = self._relevance and (len(self.encodings) == 1 or self._keeps_all_layers())
+        if not runs_again or self.network.family.returns_more:
             return None
         return partial(run_keeping, self._linear_outputs)
 
@@ -323,14 +330,18 @@ class Pass:
     def gradients(self, document: int, target: Target) -> Gradients:
         """Return ∂y/∂· for one document; documents that use their requested targets share one backward."""
         self.require("gradients")
-        every_class = self._round is None and self.requests[document].target == ALL
-        shared = not every_class and target == self._own_target(document)
+        shared = self._shares_backward(document, target)
         key = None if shared else (document, target)
         if key not in self._gradients:
             if not self._graph_alive:
                 self._recorder = None
             self._gradients[key] = self._backward(range(len(self.encodings)) if shared else [document], target)
         return self._gradients[key]
+
+    def _shares_backward(self, document: int, target: Target) -> bool:
+        """Whether a target is the one that its document has in a backward pass of all documents."""
+        every_class = self._round is None and self.requests[document].target == ALL
+        return not every_class and target == self._own_target(document)
 
     def output_gradient(self, document: int, target: Target, layer: int) -> Tensor:
         """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
@@ -359,21 +370,69 @@ class Pass:
 
     @_alone
     def relevance(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
-        """Run one document alone (rules may depend on whole tensors) and propagate relevance by `rules`."""
+        """Return the relevance of one document by `rules`.
+
+        Documents run together where rules treat each by itself and the graph is small; otherwise alone, layer by layer.
+        """
         key = (document, target, rules)
         if key not in self._relevances:
             if self._gradient:  # computed first, so that their graph is freed before another one is built
                 self.gradients(document, target)
-            self._relevances[key] = self._propagate(document, target, rules)
+            if self._shares_backward(document, target) and rules.by_document and self._keeps_all_layers():
+                for number, relevance in enumerate(self._propagate_together(rules)):
+                    self._relevances[number, self._own_target(number), rules] = relevance
+            else:
+                self._relevances[key] = self._propagate(document, target, rules)
         return self._relevances[key]
+
+    def _keeps_all_layers(self) -> bool:
+        """Whether the graph of all layers may be kept in memory, as one backward through them needs."""
+        if self.attention_relevance or self.network.banded:
+            return False
+        network, longest = self.network, max(map(len, self.encodings))
+        width = int(getattr(network.config, "hidden_size", 1024))
+        per_token = len(network.layers) * (KEPT_STATES * width + KEPT_WEIGHTS * network.heads * longest)
+        return len(self.encodings) * longest * per_token * network.dtype.itemsize <= GRAPH_BYTES
+
+    def _propagate_together(self, rules: BackwardRules) -> Iterator[Relevance]:
+        """Yield the relevance of every document, from one forward and one backward pass through all layers."""
+        network, recorder = self.network, Recorder(plain=True)
+        kept = LinearOutputs.of_all_layers({} if self._more_rounds else self._linear_outputs)
+        with network.plain_operations(), kept, rules.active(network.module):
+            logits = network.run(self.encodings, recorder, gradient=True)
+        seeds = []
+        for document, scores in enumerate(logits):
+            leaf = scores.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(network.task.value(leaf, self._own_target(document)), leaf)
+            ((_, seed),) = rules.seeds(scores.detach(), gradient)
+            seeds.append(seed)
+        assert recorder.embeddings is not None
+        assert recorder.layout is not None
+        places = [recorder.embeddings, *recorder.hidden]
+        network.backward_passes += 1
+        embeddings, *hidden = torch.autograd.grad(logits, places, seeds, allow_unused=True, materialize_grads=True)
+        for document, encoding in enumerate(self.encodings):
+            received = ReceivedRelevance(rules.reduce, None)
+            own = [received.bound(recorder.layout.cut(tensor, document)) for tensor in hidden]
+            yield Relevance(
+                seed=as_array(seeds[document]),
+                embeddings=as_array(received.bound(embeddings[document, : len(encoding)])),
+                hidden=tuple(map(as_array, own)),
+                attentions=(),
+                lost=received.lost,
+            )
 
     def _propagate(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
         encoding, network = self.encodings[document], self.network
         # Only the row that the head reads has relevance in the last layer; if it is a global one, it is run alone.
         encoder = network.banded_encoder
-        first_only = encoder is not None and encoder.readout_rows == "first" and 0 in network.global_tokens(encoding)
+        first_row = encoder is not None and encoder.readout_rows == "first"
+        first_only = first_row and 0 in find_global_tokens(network, encoding)
         recorder = Recorder(attention=False, readout_only=first_only)
+        of_attention = self.attention_relevance and rules.through_attention
         known = [] if network.family.returns_more else self._hidden_states(document)
+        if len(known) <= len(network.layers) and not first_only:  # a pass that evaluated the readout rows only
+            known = []
 
         def rules_active() -> AbstractContextManager[None]:
             return rules.active(network.module)
@@ -384,7 +443,7 @@ class Pass:
         staged = StagedBackward(
             Layerwise(
                 lengths=(len(encoding),),
-                parts=(lambda record: record.probabilities[0]) if self.attention_relevance else None,
+                parts=(lambda record: record.probabilities[0]) if of_attention else None,
                 within=lambda: _all_of(network.plain_operations(), rules_active()),
                 receive=received.take,
                 known=known[: len(network.layers)] if first_only else known,

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
 from sightline.models import Network, Target
+from sightline.models.inputs import find_global_tokens
 from sightline.progress import StepProgress
 from sightline.settings.evaluation import Replacement as Replacement
 from sightline.text import Encoding
@@ -69,7 +70,7 @@ class Perturbed:
 
     def key(self, network: Network) -> Key:
         """Return a digest of everything the model and the head read."""
-        places = (*network.global_tokens(self.encoding), -1) if network.banded else ()
+        places = (*find_global_tokens(network, self.encoding), -1) if network.banded else ()
         reads = (self.target.position, *(self.target.span or ()), self.encoding.windows)
         arrays = (self.encoding.ids, self.encoding.type_ids, np.array(self.hidden), np.array(places))
         parts = (*(array.tobytes() for array in arrays), repr(reads).encode())

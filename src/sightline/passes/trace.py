@@ -22,7 +22,7 @@ from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import Network, Prediction, Recorder, Target, TargetLike
 from sightline.models.families import BlockWeights
-from sightline.models.hooks import Place
+from sightline.models.hooks import HookPlace
 from sightline.models.recording import Summary
 from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import check_quantity
@@ -412,19 +412,19 @@ class Trace:
         chosen = None if quantity is None else check_quantity(quantity)
         return float(self.network.task.value(self._logits if logits is None else logits, self.target, chosen))
 
-    def values_at(self, points: Mapping[Place, Tensor], recorder: Recorder | None = None) -> Tensor:
+    def values_at(self, points: Mapping[HookPlace, Tensor], recorder: Recorder | None = None) -> Tensor:
         """Return y (B,) on the autograd path, where `points` (B, n, ·) replace what the model computes there."""
         count = len(next(iter(points.values())))
         logits = self.network.run([self.encoding] * count, recorder, gradient=True, given=points)
         return torch.stack([self.network.task.value(scores, self.target) for scores in logits])
 
-    def logits_at(self, points: Mapping[Place, Tensor]) -> list[Tensor]:
+    def logits_at(self, points: Mapping[HookPlace, Tensor]) -> list[Tensor]:
         """Return the logits, without gradient, where `points` (B, n, ·) replace what the model computes there."""
         count = len(next(iter(points.values())))
         return self.network.run([self.encoding] * count, given=points)
 
     def gradients_at(
-        self, points: Mapping[Place, Tensor], rounds: Sequence[Sequence[Target]]
+        self, points: Mapping[HookPlace, Tensor], rounds: Sequence[Sequence[Target]]
     ) -> Iterator[list[Tensor]]:
         """Yield ∂y/∂points, one (B, n, ·) per place, for each round of B targets: one forward, a backward per round."""
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}

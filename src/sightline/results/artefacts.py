@@ -11,18 +11,8 @@ measured is kept in an `Exchange`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
-
-from sightline.results.record_checks import (
-    check_choice,
-    check_list,
-    check_number,
-    check_object,
-    check_text,
-    check_whole,
-)
+from dataclasses import dataclass
+from typing import Literal
 
 ArtefactReason = Literal["special", "position", "sink"]
 REASONS: dict[ArtefactReason, str] = {
@@ -62,41 +52,19 @@ class Exchange:
     fingerprint: str = ""
     """Digest of the scores that were tested (`explanation.fingerprint_scores`)."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        listed = [{**asdict(artefact), "tokens": list(artefact.tokens)} for artefact in self.artefacts]
-        return {"tested": self.tested, "runs": self.runs, "artefacts": listed, "fingerprint": self.fingerprint}
-
-    @classmethod
-    def from_dict(cls, values: Any, n: int) -> Exchange:
-        """Rebuild an exchange on a document of n tokens from `to_dict`; a damaged record raises ValueError."""
-        record = check_object(values, "exchange", ("tested", "runs", "artefacts", "fingerprint"))
-        artefacts = [
-            _read_artefact(entry, f"exchange.artefacts[{place}]", n)
-            for place, entry in enumerate(check_list(record["artefacts"], "exchange.artefacts"))
-        ]
-        tokens = [position for artefact in artefacts for position in artefact.tokens]
+    def require_tokens(self, n: int) -> None:
+        """Raise ValueError unless every artefact is a word of a document of n tokens, named once."""
+        tokens = [position for artefact in self.artefacts for position in artefact.tokens]
         if len(set(tokens)) < len(tokens):
             raise ValueError("exchange.artefacts must name every token once")
-        return cls(
-            tested=check_whole(record["tested"], "exchange.tested", len(artefacts), n),
-            runs=check_whole(record["runs"], "exchange.runs"),
-            artefacts=tuple(artefacts),
-            fingerprint=check_text(record["fingerprint"], "exchange.fingerprint"),
-        )
-
-
-def _read_artefact(values: Any, where: str, n: int) -> Artefact:
-    record: Mapping[str, Any] = check_object(values, where, ("tokens", "reason", "stays", "moves"))
-    positions = [
-        check_whole(position, f"{where}.tokens", 0, n - 1)
-        for position in check_list(record["tokens"], f"{where}.tokens")
-    ]
-    if not positions or positions != sorted(positions):
-        raise ValueError(f"{where}.tokens must be at least one position, ascending")
-    reasons = tuple(reason for reason in get_args(ArtefactReason) if reason != "special")
-    stays, moves = (
-        check_number(record[name], f"{where}.{name}", -_LARGEST_RATIO, _LARGEST_RATIO) for name in ("stays", "moves")
-    )
-    reason: Any = check_choice(record["reason"], f"{where}.reason", reasons)
-    return Artefact(tuple(positions), reason, stays, moves)
+        if not len(self.artefacts) <= self.tested <= n:
+            raise ValueError(f"exchange.tested must be a whole number from {len(self.artefacts)} to {n}")
+        for place, artefact in enumerate(self.artefacts):
+            where, positions = f"exchange.artefacts[{place}]", artefact.tokens
+            if not positions or list(positions) != sorted(positions) or not 0 <= positions[0] <= positions[-1] < n:
+                raise ValueError(f"{where}.tokens must be positions of tokens, ascending")
+            if artefact.reason == "special":
+                raise ValueError(f"{where}.reason must be 'position' or 'sink'")
+            for name, share in (("stays", artefact.stays), ("moves", artefact.moves)):
+                if share is None or abs(share) > _LARGEST_RATIO:
+                    raise ValueError(f"{where}.{name} must be a finite number up to {_LARGEST_RATIO:g}")

@@ -10,20 +10,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError, ModelError
+from sightline.errors import ModelError
 from sightline.files.foreign import printable
 from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
 from sightline.results import foreign_forms, storage
 from sightline.results.artefacts import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Exchange
-from sightline.results.verdict import CHECK_ENTRIES, Verdict, judge
-from sightline.settings.arguments import check_count, check_one_of
+from sightline.results.check import Check
+from sightline.results.records import reading
+from sightline.results.verdict import Verdict, judge
+from sightline.settings.values import check_count, check_one_of
 from sightline.text import Encoding
 from sightline.text.read_only import ReadOnlyArrays, protect
 from sightline.text.units import Level, units_of
@@ -40,58 +43,12 @@ Sign = Literal["any", "for", "against"]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
 _STORABLE_KINDS = "biuf"
-_OF_THE_METHOD = ("method", "layers", "checks", "options", "extras", "removal", "exchange")
+_OF_THE_METHOD = ("method", "layers", "checks", "options", "extras", "check", "exchange")
 """Fields that say how the scores came about or how far to trust them: none of them holds for other scores."""
 _OF_THE_MODEL = ("untrained",)
 """Entries of `checks` that hold whatever the scores are."""
 EDITED = " (edited)"
 """What the name of a method ends with if its scores were replaced."""
-
-
-@dataclass(frozen=True, eq=False)
-class RemovalCurve(ReadOnlyArrays):
-    """The probability of the explained class as more and more words are removed; K counts, R random orders.
-
-    Point k is the document without its `counts[k]` highest-ranked words, which are the share `ratios[k]` of all. The
-    first count is 0, the whole document. A curve belongs to the scores it was measured for: their `fingerprint`.
-    """
-
-    ratios: NDArray[np.float64]
-    """(K,) shares of the words, ascending."""
-    probabilities: NDArray[np.float64]
-    """(K,) when words are removed in the order of the explanation."""
-    random: NDArray[np.float64]
-    """(R, K) when they are removed in random orders."""
-    counts: NDArray[np.int64] | None = None
-    """(K,) numbers of words, ascending; None in curves of earlier versions."""
-    replacement: str = "delete"
-    """"delete", or "mask" if the mask token took the place of the words."""
-    fingerprint: str = ""
-    """Digest of the scores that were checked (`fingerprint_scores`); empty in curves of earlier versions."""
-
-    def __post_init__(self) -> None:
-        for name, kind in _CURVE_ARRAYS.items():
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, protect(np.array(getattr(self, name), dtype=kind)))
-        shape = self.ratios.shape
-        if (
-            self.ratios.ndim != 1
-            or self.probabilities.shape != shape
-            or self.random.shape[1:] != shape
-            or (self.counts is not None and self.counts.shape != shape)
-        ):
-            raise ValueError("a removal curve needs one point per ratio in every array")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values by name, arrays as lists."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-            if value is not None
-        }
-
-
-_CURVE_ARRAYS = {"ratios": np.float64, "probabilities": np.float64, "random": np.float64, "counts": np.int64}
 
 
 def fingerprint_scores(scores: FloatArray) -> str:
@@ -128,8 +85,9 @@ class Explanation(ReadOnlyArrays):
     Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain JSON values, so that
     every explanation can be saved.
 
-    `dataclasses.replace(explanation, scores=...)` makes an explanation of other scores: "(edited)" is added to the
-    method, and layers, checks, options and extras that are not given as well are dropped.
+    `dataclasses.replace(explanation, scores=...)` makes an explanation of other scores, or with `target=` and
+    `prediction=` one of something else: "(edited)" is added to the method, and layers, checks, options and extras that
+    are not given as well are dropped.
     """
 
     method: str
@@ -147,7 +105,7 @@ class Explanation(ReadOnlyArrays):
     layer_kind: LayerKind | None = None
     """How `layers` relate to `scores`: "additive", "averaged", "cumulative" or "separate"; None without layers."""
     checks: dict[str, float | int | str | bool] = field(default_factory=dict)
-    """Numbers that say how far to trust it: completeness gap, share on specials, faithfulness, …"""
+    """Numbers about how it was computed: completeness gap, share on specials, …"""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the method."""
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -156,12 +114,13 @@ class Explanation(ReadOnlyArrays):
     """Further arrays of the method, by name."""
     signed: bool = True
     """False if the method says how much each token matters but not in which direction."""
-    removal: RemovalCurve | None = None
-    """What the comparison with random orders measured, if it was made (`check=True`)."""
+    check: Check | None = None
+    """What deleting words showed, if the explanation was checked (`check=True`)."""
     exchange: Exchange | None = None
     """What exchanging the strongest words showed, if that was done (`check=True`); see `artefacts`."""
-    _origin: tuple[str, dict[str, Any]] | None = None
-    """Digest of the scores and what belongs to them, which `dataclasses.replace` hands on; not for callers."""
+    _origin: tuple[tuple[str, Target, Prediction], dict[str, Any]] | None = None
+    """Digest of the scores, what they explain, and what belongs to them, which `dataclasses.replace` hands on; not for
+    callers."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)
@@ -176,11 +135,15 @@ class Explanation(ReadOnlyArrays):
             values: Mapping[str, Any] = getattr(self, name)
             self._set(name, {str(key): storage.plain(value, f"{name}['{key}']") for key, value in values.items()})
         self._drop_foreign_check()
-        self._set("_origin", (fingerprint_scores(self.scores), {name: getattr(self, name) for name in _OF_THE_METHOD}))
+        self._set("_origin", (self._subject(), {name: getattr(self, name) for name in _OF_THE_METHOD}))
+
+    def _subject(self) -> tuple[str, Target, Prediction]:
+        """Return what all other fields are about: the scores, the target and the prediction."""
+        return fingerprint_scores(self.scores), self.target, self.prediction
 
     def _drop_stale_fields(self) -> None:
-        """Remove what belongs to the scores that these ones replace, unless it was replaced together with them."""
-        if self._origin is None or self._origin[0] == fingerprint_scores(self.scores):
+        """Remove what belongs to other scores, another target or another prediction, unless it was replaced as well."""
+        if self._origin is None or self._origin[0] == self._subject():
             return
         stale = {name for name, value in self._origin[1].items() if getattr(self, name) is value}
         if "method" in stale:
@@ -194,7 +157,7 @@ class Explanation(ReadOnlyArrays):
 
     def _drop_foreign_check(self) -> None:
         """Remove what a check measured, and its entries in `checks`, if it was made for other scores than these."""
-        for name, entries in (("removal", CHECK_ENTRIES), ("exchange", EXCHANGE_ENTRIES)):
+        for name, entries in (("check", ()), ("exchange", EXCHANGE_ENTRIES)):
             measured = getattr(self, name)
             if measured is not None and measured.fingerprint not in ("", fingerprint_scores(self.scores)):
                 self._set(name, None)
@@ -226,10 +189,10 @@ class Explanation(ReadOnlyArrays):
         """The tokens as a person sees them, one per score."""
         return self.encoding.tokens
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
-        """How far to trust the explanation: level, reasons and the numbers behind them (`results.verdict`)."""
-        return judge(self.checks)
+        """How far to trust the explanation: what its check means."""
+        return judge(self.check, self.checks)
 
     @property
     def artefacts(self) -> tuple[Artefact, ...]:
@@ -398,23 +361,16 @@ class Explanation(ReadOnlyArrays):
     def load(cls, path: str | Path) -> Explanation:
         """Read an explanation written by `save`."""
         arguments = storage.read(Path(path))
-        try:
-            return cls._from_arguments(arguments)
-        except (TypeError, ValueError, ModelError) as error:
-            raise InputError(f"'{path}' is damaged: {str(error).rstrip('.')}.") from None
+        with reading(f"'{path}'"):
+            return cls(**arguments)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, encoding: Encoding | None = None) -> Explanation:
         """Rebuild an explanation from `to_dict`, on an encoding that is there already if given.
 
-        A damaged record raises KeyError, TypeError or ValueError.
+        A damaged record raises TypeError or ValueError.
         """
-        return cls._from_arguments(storage.from_record(record, encoding=encoding))
-
-    @classmethod
-    def _from_arguments(cls, arguments: dict[str, Any]) -> Explanation:
-        removal = arguments.pop("removal")
-        return cls(**arguments, removal=None if removal is None else RemovalCurve(**removal))
+        return cls(**storage.from_record(record, encoding=encoding))
 
     def _repr_html_(self) -> str:
         return self._report(None)._repr_html_()

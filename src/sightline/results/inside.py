@@ -20,7 +20,7 @@ class Relations(NamedTuple):
     """What attends to each token."""
 
 
-class Windows(NamedTuple):
+class StraightWindows(NamedTuple):
     """Windows with the distance across and the document down, see `analysis.maps.straighten`."""
 
     maps: npt.NDArray[np.float32]
@@ -49,5 +49,8 @@ class Inside:
     """(L, H, S, S) the same, larger."""
     importance: npt.NDArray[np.float64] | None = None
     """(L, H) head importance, where it was given."""
-    windows: Windows | None = None
+    windows: StraightWindows | None = None
     """The windows of all heads straightened, for long documents whose tokens attend to their neighbours only."""
+
+    def __repr__(self) -> str:
+        return f"<Inside: {self.tokens:,} tokens, {self.layers} layers with {self.heads} heads each>"

@@ -1,15 +1,14 @@
 """Report: everything a page shows of one document.
 
-Explanations by method (and class), what was seen inside the model, verdicts, removal curves, provenance and timing.
+Explanations by method (and class), what was seen inside the model, checks, provenance and timing.
 `Model.report` makes one; the command line, the server, the notebook and `Explanation.to_html` all draw one.
 
-`ByClass` and `ByMethod` hold several explanations of one document, as `Model.explain` returns them for all classes and
-for several methods. Both are plain dictionaries otherwise; everything that draws them goes through their `report`.
+`Model.explain` returns one for all classes or entities of a document. For several methods and one target it returns a
+`ByMethod`, a dictionary that is drawn through its `report`.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from sightline.errors import InputError, UsageError
 from sightline.files.foreign import printable, quote
 from sightline.methods import METHODS
 from sightline.results import report_storage
-from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.explanation import Explanation
 from sightline.results.inside import Inside
 from sightline.results.verdict import Verdict
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Explanations = Mapping[str, Explanation | Mapping[str, Explanation]]
 """Method -> explanation, or method -> label -> explanation when several classes are explained."""
-
-FORMAT, VERSION = "sightline-report", 1
 
 
 class Entry(NamedTuple):
@@ -103,6 +100,13 @@ class Report:
                 entries += sorted(by_class, key=lambda entry: not _explains_prediction(entry.explanation))
         return entries
 
+    def by_target(self, method: str | None = None) -> dict[str, Explanation]:
+        """Return the explanations of one method (the first by default) by class or entity, in the model's order."""
+        if method is not None and method not in self.explanations:
+            raise InputError(f"The report has no explanation by '{method}', only by {', '.join(self.explanations)}.")
+        chosen = next(iter(self.explanations.values())) if method is None else self.explanations[method]
+        return {chosen.target.name: chosen} if isinstance(chosen, Explanation) else dict(chosen)
+
     def __iter__(self) -> Iterator[Explanation]:
         return (entry.explanation for entry in self.entries())
 
@@ -152,11 +156,6 @@ class Report:
         return find_consensus(explanations) if len(explanations) > 1 and self.first.words() else None
 
     @property
-    def removal_curves(self) -> dict[str, RemovalCurve | dict[str, RemovalCurve | None] | None]:
-        """What the comparison with random orders measured, under the keys of `explanations`; None if not made."""
-        return self._map(lambda explanation: explanation.removal)
-
-    @property
     def titles(self) -> dict[str, str]:
         """The name of each method for people; two runs of one method keep their number."""
         return {
@@ -190,8 +189,7 @@ class Report:
         Of `inside` it holds head importance and the relations; the head maps are pictures and left to `save`.
         """
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            **report_storage.ReportRecord.header(),
             "headline": self.headline,
             "explanations": self._map(lambda explanation: explanation.to_dict()),
             "consensus": None if (consensus := self.consensus) is None else consensus.to_dict(),
@@ -217,8 +215,8 @@ class Report:
         For papers and slides: `path` ends in .svg, .png or .pdf. Of a long document the figure shows the lines with the
         strongest scores, and says which. true_label: named in the title, beside the prediction.
         """
+        from sightline.view.plots.highlighted_text import report_overlay
         from sightline.view.plots.style import save_figure
-        from sightline.view.plots.text import report_overlay
 
         figure = report_overlay(self, true_label=true_label)
         if path is not None:
@@ -312,19 +310,16 @@ def _is_same_document(first: Encoding, second: Encoding) -> bool:
     )
 
 
-V = TypeVar("V")
-
-
-class _Group(dict[str, V]):
-    """Explanations of one document by name."""
+class ByMethod(dict[str, Explanation]):
+    """Method -> explanation of one document, as `Model.explain` returns them for several methods."""
 
     @property
-    @abstractmethod
     def report(self) -> Report:
         """The explanations as a report, which draws, saves and compares them."""
+        return Report(self)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Return one matplotlib figure with the text highlighted once per explanation; with `path`, also write it."""
+        """Return one matplotlib figure with the text highlighted once per method; with `path`, also write it."""
         return self.report.plot(path)
 
     @overload
@@ -341,26 +336,3 @@ class _Group(dict[str, V]):
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
-
-
-class ByClass(_Group[Explanation]):
-    """Label -> explanation by one method, in the order of the classes; or entity -> explanation."""
-
-    @property
-    def report(self) -> Report:
-        """The explanations as a report, which draws, saves and compares them."""
-        return Report({next(iter(self.values())).method: self})
-
-
-class ByMethod(_Group[V]):
-    """Method -> explanation, or method -> `ByClass` if several classes are explained."""
-
-    @property
-    def report(self) -> Report:
-        """The explanations as a report, which draws, saves and compares them."""
-        return Report(self)  # type: ignore[arg-type]  # V is one of the two
-
-
-def group(by_method: dict[str, Any]) -> ByMethod[Any]:
-    """Return what methods computed, by method or by method and label, as groups."""
-    return ByMethod({name: ByClass(value) if isinstance(value, dict) else value for name, value in by_method.items()})

@@ -15,36 +15,28 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sightline.attention.protocol import TopK
-from sightline.errors import InputError, ModelError, SizeError, UsageError
-from sightline.files.foreign import check_regular, first_line, parse_json, printable
+from sightline.errors import InputError, SizeError, UsageError
+from sightline.files.foreign import check_regular, first_line, printable
 from sightline.files.writing import replacing
 from sightline.results import storage
 from sightline.results.explanation import Explanation
-from sightline.results.inside import Inside, Relations, Windows
-from sightline.results.record_checks import (
-    check_list,
-    check_number,
-    check_object,
-    check_text,
-    check_texts,
-    check_whole,
-    is_newer,
-)
+from sightline.results.explanation_records import DocumentRecord, ScoresRecord
+from sightline.results.inside import Inside, Relations, StraightWindows
+from sightline.results.records import LARGEST_FILE, FileRecord, Listed, Record, Size, Whole, reading
 
 if TYPE_CHECKING:
     from sightline.results.report import Report
 
 SUFFIX = ".zip"
-FORMAT, VERSION = "sightline-report", 1
 LARGEST_ARRAYS = 2_000_000_000
 """Bytes that all arrays of a report take together."""
 _RECORD = "report.json"
@@ -54,6 +46,40 @@ _HEADER_BYTES = 10_000
 _NUMBERS = ("tokens", "layers", "heads", "k")
 _ARRAYS = ("received", "thumbnails", "images", "importance")
 _DIRECTIONS = ("attended", "attending")
+
+
+class _Entry(Record):
+    """One explanation, and the number of its document."""
+
+    method: str
+    label: str | None
+    document: Whole
+    explanation: ScoresRecord
+
+
+_Size = Annotated[int, Field(ge=1, le=10**7)]
+
+
+class _Inside(Record):
+    """The sizes of the arrays seen inside the model, and the names of the maps."""
+
+    tokens: _Size
+    layers: _Size
+    heads: _Size
+    k: _Size
+    relations: Listed[str] = Field(max_length=_MOST_PARTS)
+
+
+class ReportRecord(FileRecord):
+    """A report without its arrays; explanations of one document share it."""
+
+    FORMAT = "sightline-report"
+    CONTENT = "a report"
+
+    documents: Listed[DocumentRecord]
+    explanations: Listed[_Entry] = Field(min_length=1)
+    seconds: dict[str, Size] = Field(max_length=1_000)
+    inside: _Inside | None
 
 
 def inside_record(inside: Inside) -> dict[str, Any]:
@@ -72,30 +98,29 @@ def inside_record(inside: Inside) -> dict[str, Any]:
 def write(report: Report, path: Path) -> None:
     """Write a report to a `.zip` file, completely or not at all."""
     _check_suffix(path)
-    encodings: dict[int, int] = {}
-    encoding_records: list[dict[str, Any]] = []
-    explanations = []
-    for method, label, explanation in report.entries():
-        record = storage.to_record(explanation)
-        encoding_record = {"tokens": record.pop("tokens"), "encoding": record.pop("encoding")}
-        if id(explanation.encoding) not in encodings:
-            encodings[id(explanation.encoding)] = len(encoding_records)
-            encoding_records.append(encoding_record)
-        document = encodings[id(explanation.encoding)]
-        explanations.append({"method": method, "label": label, "document": document, "explanation": record})
+    entries = report.entries()
+    documents = {id(entry.explanation.encoding): entry.explanation.encoding for entry in entries}
+    numbers = {key: number for number, key in enumerate(documents)}
     inside = report.inside
     content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "documents": encoding_records,
-        "explanations": explanations,
+        **ReportRecord.header(),
+        "documents": [DocumentRecord.plain(encoding) for encoding in documents.values()],
+        "explanations": [
+            {
+                "method": method,
+                "label": label,
+                "document": numbers[id(explanation.encoding)],
+                "explanation": storage.to_record(explanation, document=False),
+            }
+            for method, label, explanation in entries
+        ],
         "seconds": report.seconds,
         "inside": None
         if inside is None
         else {**{name: getattr(inside, name) for name in _NUMBERS}, "relations": list(inside.relations)},
     }
     text, arrays = json.dumps(content, allow_nan=False), {} if inside is None else _inside_arrays(inside)
-    if len(text) > storage.LARGEST_FILE or sum(array.nbytes for array in arrays.values()) > LARGEST_ARRAYS:
+    if len(text) > LARGEST_FILE or sum(array.nbytes for array in arrays.values()) > LARGEST_ARRAYS:
         raise SizeError("The report is too large to be read again. Save fewer methods, or smaller maps of the heads.")
     with replacing(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_RECORD, text)
@@ -108,37 +133,24 @@ def write(report: Report, path: Path) -> None:
 def read(path: Path) -> dict[str, Any]:
     """Return the arguments of the `Report` in a file, or raise InputError saying why it cannot be read."""
     _check_suffix(path)
+    name = f"'{path}'"
     check_regular(path, InputError)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reading(name), zipfile.ZipFile(path) as archive:
             if _RECORD not in archive.namelist():
-                raise InputError(f"'{path}' is not a report saved by Sightline.")
-            raw = _unpack(archive, _RECORD, storage.LARGEST_FILE)
-            content = parse_json(raw, error=InputError, name=f"'{path}' is damaged and its record")
-            if not isinstance(content, dict) or content.get("format") != FORMAT:
-                raise InputError(f"'{path}' is not a report saved by Sightline.")
-            if is_newer(content["version"], VERSION):
-                raise InputError(
-                    f"'{path}' was written by a newer Sightline (format {content['version']}, this one reads "
-                    f"{VERSION}). Update Sightline to read it."
-                )
-            explanations = _read_explanations(content)
-            seconds = check_object(content["seconds"], "seconds")
+                raise InputError(f"{name} is not a report saved by Sightline.")
+            record = ReportRecord.read_file(_unpack(archive, _RECORD, LARGEST_FILE), name)
             return {
-                "explanations": explanations,
-                "inside": None if content["inside"] is None else _read_inside(archive, content["inside"]),
-                "seconds": {name: check_number(value, "seconds", 0) for name, value in seconds.items()},
+                "explanations": _read_explanations(record),
+                "inside": None if record.inside is None else _read_inside(archive, record.inside),
+                "seconds": record.seconds,
             }
-    except FileNotFoundError:
-        raise InputError(f"There is no file '{path}'.") from None
-    except OSError as error:
-        raise InputError(f"Cannot read '{path}': {(error.strerror or 'it is damaged').lower()}.") from None
-    except KeyError as error:
-        raise InputError(f"'{path}' is damaged: {printable(str(error).strip(chr(34)))} is missing.") from None
+    except KeyError as error:  # of an archive without this file
+        raise InputError(f"{name} is damaged: {first_line(error)}") from None
     except NotImplementedError:
-        raise InputError(f"'{path}' is packed in a way that Sightline does not use.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, TypeError, ValueError, ModelError) as error:
-        raise InputError(f"'{path}' is damaged: {first_line(error)}") from None
+        raise InputError(f"{name} is packed in a way that Sightline does not use.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise InputError(f"{name} is damaged: {first_line(error)}") from None
 
 
 def _unpack(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
@@ -150,34 +162,22 @@ def _unpack(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     return content
 
 
-def _read_explanations(content: Mapping[str, Any]) -> dict[str, Any]:
+def _read_explanations(record: ReportRecord) -> dict[str, Any]:
     """Rebuild the explanations by method, and by label if they have one; those of one document share its encoding."""
     by_method: dict[str, Any] = {}
-    shared: dict[int, Any] = {}
-    entries = check_list(content["explanations"], "explanations")
-    documents = check_list(content["documents"], "documents")
-    for place, entry in enumerate(entries):
-        where = f"explanations[{place}]"
-        record = check_object(entry, where, ("method", "label", "document", "explanation"))
-        number = check_whole(record["document"], f"{where}.document", 0, len(documents) - 1)
-        method = check_text(record["method"], f"{where}.method")
-        explanation = Explanation.from_record(
-            {
-                **check_object(record["explanation"], f"{where}.explanation"),
-                **check_object(documents[number], f"documents[{number}]", ("tokens", "encoding")),
-            },
-            encoding=shared.get(number),
-        )
-        shared[number] = explanation.encoding
-        if record["label"] is None:
-            by_method[method] = explanation
+    documents = [document.document() for document in record.documents]
+    for place, entry in enumerate(record.explanations):
+        if entry.document >= len(documents):
+            raise ValueError(f"explanations[{place}].document must be one of the {len(documents)} documents")
+        explanation = Explanation(**entry.explanation.arguments(documents[entry.document]))
+        if entry.label is None:
+            by_method[entry.method] = explanation
             continue
-        classes = by_method.setdefault(method, {})
+        classes = by_method.setdefault(entry.method, {})
         if not isinstance(classes, dict):
-            raise ValueError(f"{where} has a label, but an earlier explanation by '{printable(method)}' has none")
-        classes[check_text(record["label"], f"{where}.label")] = explanation
-    if not by_method:
-        raise ValueError("it holds no explanation")
+            method = printable(entry.method)
+            raise ValueError(f"explanations[{place}] has a label, but an earlier explanation by '{method}' has none")
+        classes[entry.label] = explanation
     return by_method
 
 
@@ -192,11 +192,9 @@ def _inside_arrays(inside: Inside) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _read_inside(archive: zipfile.ZipFile, values: Any) -> Inside:
-    record = check_object(values, "inside", (*_NUMBERS, "relations"))
-    n, layers, heads, k = (check_whole(record[name], f"inside.{name}", 1, 10**7) for name in _NUMBERS)
-    maps = check_texts(record["relations"], "inside.relations")
-    stored = set(archive.namelist())
+def _read_inside(archive: zipfile.ZipFile, record: _Inside) -> Inside:
+    n, layers, heads, k = record.tokens, record.layers, record.heads, record.k
+    maps, stored = record.relations, set(archive.namelist())
     if len(stored) > _MOST_PARTS or "all" not in maps or len(set(maps)) < len(maps):
         raise ValueError("inside.relations must name every map once, 'all' among them")
     room = LARGEST_ARRAYS
@@ -226,12 +224,14 @@ def _read_inside(archive: zipfile.ZipFile, values: Any) -> Inside:
             raise ValueError(f"the maps in '{name}' must be square")
         return maps
 
-    def windows() -> Windows:
-        maps, thumbnails = (array(f"windows.{name}", "f", (layers, heads, None, None)) for name in Windows._fields[:2])
+    def windows() -> StraightWindows:
+        maps, thumbnails = (
+            array(f"windows.{name}", "f", (layers, heads, None, None)) for name in StraightWindows._fields[:2]
+        )
         reach = array("windows.reach", "i", (layers,))
         if not maps.size or not thumbnails.size or reach.min() < 0 or reach.max() >= n:
             raise ValueError("the windows must have pixels and stay within the document")
-        return Windows(maps, thumbnails, reach)
+        return StraightWindows(maps, thumbnails, reach)
 
     return Inside(
         tokens=n,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from sightline.settings.options import Rule, Settings, option, unused
+from sightline.settings.options import OptionRule, Settings, option, unused
+from sightline.settings.values import LARGEST_SEED
 
 TableFormat = Literal["text", "csv", "json", "markdown", "latex"]
+OVERWRITE = "Write into a folder of other files; those of the same names are replaced."
 DATA = "CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name."
 
 
@@ -16,7 +18,7 @@ DATA = "CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name."
 class SeedSettings(Settings):
     """The seed of everything that is drawn at random."""
 
-    seed: int = option(0, metavar="N", help="Random seed.")
+    seed: int = option(0, low=0, high=LARGEST_SEED, metavar="N", help="Random seed.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +56,9 @@ class FolderSettings(Settings):
     output: Path | None = option(
         None, flag=("--output", "-o"), metavar="FOLDER", help="Write a page, tables, figures and all records here."
     )
-    overwrite: bool = option(False, help="Write into a folder of other files; those of the same names are replaced.")
+    overwrite: bool = option(False, help=OVERWRITE)
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "overwrite",
             when=lambda settings: settings.output is None,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from sightline.errors import UsageError
 from sightline.settings.data import FolderSettings, SelectionSettings, TableFormat
 from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, Quantity, TrustSettings
-from sightline.settings.options import Rule, Settings, option, unused
+from sightline.settings.options import OptionRule, Settings, option, unused
 from sightline.settings.values import split_assignments, split_names
 
 EvaluatedLevel = Literal["word", "token"]
@@ -74,7 +74,7 @@ class OptionsSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSettings(OptionsSettings, FolderSettings, SelectionSettings):
-    """What evaluations and comparisons share."""
+    """Options that evaluations and comparisons share."""
 
     level: EvaluatedLevel = option("word", help="What is ranked and removed.")
     target: TargetChoice = option("predicted", help="Explain the prediction, or the true label or answer.")
@@ -84,7 +84,7 @@ class MeasuredSettings(OptionsSettings, FolderSettings, SelectionSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings(MeasuredSettings, LoadSettings):
-    """What is measured of which methods."""
+    """Options of an evaluation."""
 
     methods: tuple[str, ...] | Literal["all"] | None = option(
         None,
@@ -166,7 +166,7 @@ class CompareSettings(MeasuredSettings, TrustSettings):
         """Whether models are compared with each other."""
         return len(self.models or ()) > 1
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "layers",
             "reference",

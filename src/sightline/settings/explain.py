@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sightline.settings.defaults import DEFAULT_METHODS
-from sightline.settings.options import Rule, Settings, option, unused
+from sightline.settings.options import OptionRule, Settings, option, unused
 from sightline.settings.values import parse_positions, split_assignments, split_names
 
 Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
 Aggregation = Literal["mean", "max", "first"]
 """How the logits of windows make the logits of the document: their mean, the largest of each class, or the first's."""
-CheckReplacement = Literal["delete", "mask", "both"]
 Class = int | str
 
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
@@ -73,42 +72,43 @@ class WindowSettings(ReadSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(Settings):
-    """How an explanation is checked on the model; None is what the door does by default."""
+    """How an explanation is checked on the model; None leaves the choice to the command, function or server."""
 
     check: bool | None = option(
         None,
         flag="--check/--no-check",
-        help="Compare each explanation with random words. [default: for a page of one class]",
+        help="Test the explanation on the model: does deleting its words matter more than deleting random ones? Of "
+        "several methods, the first is checked. [default: for a page of one class]",
     )
-    check_replacement: CheckReplacement | None = option(
+    check_all: bool = option(False, help="Check the explanations of all methods, not only of the first.")
+    check_readings: int | None = option(
         None,
-        flag="--replacement",
+        low=8,
+        metavar="N",
         server=False,
-        help="What the check does with words: delete them, put the mask token in their place, or both. "
-        "[default: delete]",
+        help="Most documents that the check of one explanation may read. [default: no limit; usually 20 to 60, in "
+        "texts of fewer than 100 words up to 200, and 40 more for every further method that is checked]",
+    )
+    threshold: float | None = option(
+        None,
+        metavar="VALUE",
+        help="For models with one output: the value at which the answer changes. The check looks for the smallest set "
+        "of words without which the value falls below it.",
     )
     artefacts: bool | None = option(
         None,
         flag="--artefacts/--no-artefacts",
         server=False,
-        help="As part of the check, exchange the strongest words to find scores that belong to their position. "
+        help="As part of the check, exchange the words to be named, to find scores that belong to their position. "
         "[default: artefacts]",
     )
-    check_budget: int | None = option(
-        None,
-        low=12,
-        flag="--check-calls",
-        metavar="N",
-        server=False,
-        help="Most model calls for comparing an explanation with random words; one takes as long as a prediction, "
-        "and a check is most of the time on long documents. [default: 64; from 1,000 words on 32]",
-    )
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
+            "check_all",
+            "check_readings",
+            "threshold",
             "artefacts",
-            "check_replacement",
-            "check_budget",
             when=lambda settings: settings.check is False,
             reason="belongs to the check, which is not made: add {check}, or leave it out.",
         ),

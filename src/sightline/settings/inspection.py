@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from sightline.settings.data import SeedSettings
 from sightline.settings.defaults import INSPECT_METHODS
-from sightline.settings.options import Rule, option, unused
+from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_assignments, split_names
 
-Count = Literal["tokens", "pairs"]
+PartnerCount = Literal["tokens", "pairs"]
 """How relations are counted: every querying token once, or every list of a layer and head."""
 DataSetRule = Literal["mean-present", "mean-all"]
 
@@ -55,7 +55,7 @@ class InspectSettings(SeedSettings):
     """The layer, from 0, whose words are listed and whose map is shown, instead of all; negative from the top."""
     head: int | None = option(None, metavar="N", help="Show those of one head, from 0. [default: all]")
     """The same for one head, from 0, of that layer or of every layer."""
-    count: Count | None = option(
+    count: PartnerCount | None = option(
         None,
         help="Count each querying token once over layers and heads, or each (layer, head, token). "
         "[default: tokens; pairs with --scaled]",
@@ -95,7 +95,7 @@ class InspectSettings(SeedSettings):
     """How a word's scores are averaged over a data set: "mean-present" (over the documents that hold it) or "mean-all"
     (over all documents, for one target); by default "mean-all" if a target is given."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules: ClassVar[tuple[OptionRule, ...]] = (
         unused(
             "scaled",
             when=lambda settings: settings.count == "tokens",

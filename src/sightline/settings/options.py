@@ -1,4 +1,4 @@
-"""Settings: what a capability can be told, declared once; every door derives its own form from the declaration.
+"""Settings: the options of a capability, declared once; every door derives its own form from the declaration.
 
 A capability has one frozen dataclass. The type of a field says which values it takes, and `option` adds bounds, the
 sentence of help and how the doors spell it:
@@ -6,9 +6,9 @@ sentence of help and how the doors spell it:
     @dataclass(frozen=True, kw_only=True)
     class CheckSettings(Settings):
         check: bool = option(False, help="Test the explanation against random words.")
-        check_budget: int | None = option(None, low=12, flag="--check-calls", help="Most model calls of the check.")
+        check_readings: int | None = option(None, low=8, help="Most documents that the check may read.")
 
-        rules = (unused("check_budget", when=lambda settings: not settings.check, reason="needs {check}."),)
+        rules = (unused("check_readings", when=lambda settings: not settings.check, reason="needs {check}."),)
 
 A value that does not fit, and an option that would have no effect, are refused when the object is made: in Python, on
 the command line and on the server alike. Messages spell options as the present door does (`through`).
@@ -26,8 +26,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 
 from sightline.errors import OptionError
 from sightline.registry import suggestion
-from sightline.settings.arguments import check_one_of
-from sightline.settings.values import describe_type, fits, without_none
+from sightline.settings.values import check_one_of, describe_type, fits, without_none
 
 Door = Literal["python", "shell", "request"]
 """Where settings come from: keywords, the command line, or the body of a request to the server."""
@@ -45,9 +44,15 @@ class Option:
     positional: bool = False
     """Whether the command line takes it as an argument, not as an option."""
     metavar: str | None = None
+    variable: str | None = None
+    """The environment variable that the command line reads it from where it is not given."""
     low: float | None = None
     """Smallest number, or fewest items of a list."""
     high: float | None = None
+    above: float | None = None
+    """The number that a value must exceed."""
+    below: float | None = None
+    """The number that a value must stay under."""
     read: Callable[[Any], Any] | None = None
     """How the command line turns what was typed into the value, where the type alone does not say."""
     expects: str | None = None
@@ -85,6 +90,9 @@ class Option:
             return self.expects
         low, high = self.bounds()
         words = describe_type(without_none(self.kind), str)
+        if self.above is not None or self.below is not None:
+            ends = (("above", self.above), ("of at least", self.low), ("below", self.below))
+            return f"{words} {' and '.join(f'{word} {end:g}' for word, end in ends if end is not None)}"
         if high is not None:
             span = f"{low or 0:g} to {high:g}"
             return words.replace("a list of", f"a list of {span}") if "list" in words else f"{words} from {span}"
@@ -98,7 +106,13 @@ class Option:
         if isinstance(number, str | bool | Mapping) or not isinstance(number, int | float):
             return True
         low, high = self.bounds()
-        return (low is None or number >= low) and (high is None or number <= high)
+        outside = (
+            (low is not None and number < low)
+            or (high is not None and number > high)
+            or (self.above is not None and number <= self.above)
+            or (self.below is not None and number >= self.below)
+        )
+        return not outside
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, flag: str | tuple[str, ...] = (), **facts: Any) -> Any:
@@ -129,7 +143,7 @@ def _list_options(settings: type[Settings]) -> dict[str, Option]:
     }
 
 
-Rule = Callable[[Any], None]
+OptionRule = Callable[[Any], None]
 """Raises OptionError if the values of a settings object do not go together."""
 
 
@@ -137,7 +151,7 @@ Rule = Callable[[Any], None]
 class Settings:
     """Base of all settings: values are checked when the object is made."""
 
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    rules: ClassVar[tuple[OptionRule, ...]] = ()
 
     def __post_init__(self) -> None:
         sentences = []
@@ -201,7 +215,7 @@ def _complaint(declared: Option, value: Any) -> str:
     return f"{declared.spell()} must be {declared.expected()}, not {value!r}."
 
 
-def unused(*names: str, when: Callable[[Any], bool], reason: str) -> Rule:
+def unused(*names: str, when: Callable[[Any], bool], reason: str) -> OptionRule:
     """Return a rule: none of these options may be given `when` it would have no effect.
 
     reason: the rest of the sentence; other options stand in braces, for example "needs a page: add {page} FOLDER.", a

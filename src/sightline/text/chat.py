@@ -1,4 +1,4 @@
-"""Chats as prompts: a tokenizer's template turns messages into a text, whose marks are told apart from what was said.
+"""Chats as prompts: the tokenizer's template turns messages into a text; its marks are not part of what was said.
 
 A template is a Jinja program from a stranger's folder. transformers renders it in Jinja's sandbox, which keeps it from
 files and code but not from endless loops or large strings; so it runs in a process of its own (`chat_rendering`) with

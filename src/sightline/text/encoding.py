@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
@@ -48,15 +48,6 @@ class Windows:
         new_position = np.concatenate([[0], np.cumsum(stays)])
         spans = tuple((int(new_position[start]), int(new_position[end])) for start, end in self.spans)
         return Windows(spans, self.aggregation)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for saving."""
-        return {"spans": [list(span) for span in self.spans], "aggregation": self.aggregation}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Windows:
-        """Rebuild windows from `to_dict`."""
-        return cls(tuple((start, end) for start, end in data["spans"]), data["aggregation"])
 
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
@@ -138,8 +129,8 @@ class Encoding(ReadOnlyArrays):
         if not isinstance(other, Encoding):
             return NotImplemented
         known = self.vocabulary is not None and other.vocabulary is not None
-        shared = {} if known else {"vocabulary": None}
-        return self.to_dict() | shared == other.to_dict() | shared
+        compared = [field.name for field in fields(self) if known or field.name != "vocabulary"]
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in compared)
 
     @property
     def segment_texts(self) -> tuple[str, ...]:
@@ -228,33 +219,6 @@ class Encoding(ReadOnlyArrays):
             global_tokens=global_tokens,
             windows=None,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings, ready for JSON; `from_dict` is the way back."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: value.tolist() for name, value in data.items() if isinstance(value, np.ndarray)}
-        words = [[word.start, word.end, word.segment] for word in self.words]  # the characters are in the text
-        global_tokens = None if self.global_tokens is None else list(self.global_tokens)
-        windows = None if self.windows is None else self.windows.to_dict()
-        listed = {"tokens": list(self.tokens), "words": words, "global_tokens": global_tokens, "windows": windows}
-        return data | plain | listed
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Encoding:
-        """Rebuild an encoding from `to_dict`'s form; anything else is refused with an `InputError`."""
-        try:
-            texts = (data["text"], data["pair"])
-            words = tuple(Word(texts[s][start:end], start, end, s) for start, end, s in data["words"])
-            global_tokens = None if data["global_tokens"] is None else tuple(data["global_tokens"])
-            # Files of earlier versions have neither.
-            windows, vocabulary = data.get("windows"), data.get("vocabulary")
-            later = ("windows", "vocabulary")
-            rest = {field.name: data[field.name] for field in fields(cls) if field.name not in later}
-            built = {"tokens": tuple(data["tokens"]), "words": words, "global_tokens": global_tokens}
-            cut = None if windows is None else Windows.from_dict(windows)
-            return cls(**rest | built, windows=cut, vocabulary=vocabulary)
-        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"The saved document is damaged or not one of ours ({error}): save it again.") from error
 
 
 def _own_array(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:

@@ -169,7 +169,7 @@ TEMPLATE_CHARACTERS = 200_000
 
 
 def read_chat_template(folder: Path) -> str | None:
-    """Return the chat template of a tokenizer folder; None if there is none, or if it is no text of a usual size."""
+    """Return the chat template of a tokenizer folder; None if there is none, or if it is too large or not a text."""
     own_file = regular_file(folder, "chat_template.jinja", ModelError)
     if own_file is not None:
         if own_file.stat().st_size > 4 * TEMPLATE_CHARACTERS:

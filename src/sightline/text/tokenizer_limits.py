@@ -1,4 +1,4 @@
-"""How much a tokenizer may make of a text: what is refused when it is loaded, and what when it reads a text.
+"""Limits on how far a tokenizer may expand a text, checked when it is loaded and when it encodes.
 
 The library holds the whole result of an encoding in memory before it returns, so a tokenizer that lengthens a text has
 to be recognised beforehand. What the file alone decides is bounded at load. What depends on the text as well (a
@@ -217,7 +217,7 @@ def check_tokenizer(content: Any) -> None:
 
 
 def check_backend(tokenizer: Any) -> None:
-    """Check what the library made of all files, since settings outside the tokenizer.json become parts of a tokenizer.
+    """Check the tokenizer as loaded, since settings outside tokenizer.json become parts of it.
 
     The vocabulary is left out: the library writes it in memory proportional to its largest id.
     """
@@ -234,7 +234,7 @@ def check_backend(tokenizer: Any) -> None:
 
 
 def check_growth(tokenizer: Any, text: str) -> None:
-    """Refuse a long text of which a tokenizer of transformers makes many times as much.
+    """Refuse a long text that a tokenizer of transformers expands to many times its length.
 
     Cost O(characters), about half of that of the encoding. A text of one piece is not tried: what is refused at load
     bounds it well enough.

@@ -31,7 +31,7 @@ _one_at_a_time = threading.RLock()
 
 @contextmanager
 def hold_back_stderr() -> Iterator[None]:
-    """Keep what is written to file descriptor 2 inside this block, and pass it on only if the block ends well.
+    """Buffer what is written to file descriptor 2 inside this block; forward it only if the block succeeds.
 
     A Rust panic prints its message and, if the user asked for it, a backtrace before Python sees an exception; the
     exception becomes a sentence, and the message is not needed. Where there is no standard error (a
@@ -119,7 +119,7 @@ def _load(folder: str) -> Any:
 
 
 def require_fast(tokenizer: Any) -> None:
-    """Refuse a tokenizer that cannot tell where in the text its tokens stand."""
+    """Refuse a tokenizer that cannot return the character offsets of its tokens."""
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(
             f"{type(tokenizer).__name__} is not a fast tokenizer and gives no character offsets: "
@@ -150,7 +150,7 @@ def fingerprint_vocabulary(tokenizer: Any) -> str:
 
 
 def check_fit(tokenizer: Any, vocab_size: int) -> None:
-    """Refuse a tokenizer with ids the model has no embedding for, or with no vocabulary to speak of.
+    """Refuse a tokenizer with ids that the model has no embedding for, or with hardly any vocabulary.
 
     `vocab_size` is the number of rows of the model's embedding matrix. Fewer tokens than rows are usual (padding of the
     matrix); whether most of a text is unknown can only be seen on a text: `check_known`.
@@ -169,7 +169,7 @@ def check_fit(tokenizer: Any, vocab_size: int) -> None:
 
 
 def check_known(encoding: Encoding, unknown_id: int | None) -> None:
-    """Refuse a document most of whose tokens the tokenizer does not know; `unknown_id` None: it knows everything."""
+    """Refuse a document of mostly unknown tokens; `unknown_id` is None if the tokenizer has no unknown token."""
     if unknown_id is None:
         return
     ids = encoding.ids[encoding.without_specials()]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import OptionError
-from sightline.settings.arguments import check_one_of
+from sightline.settings.values import check_one_of
 from sightline.text.encoding import Encoding
 from sightline.text.sentences import paragraph_starts, sentence_starts
 

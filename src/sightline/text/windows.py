@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError
-from sightline.settings.arguments import check_count, check_one_of
+from sightline.settings.values import check_count, check_one_of
 from sightline.text.encoding import Aggregation, Encoding, Windows
 from sightline.text.units import units_of
 

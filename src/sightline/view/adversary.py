@@ -16,8 +16,7 @@ from sightline.text.units import Units, units_of
 from sightline.view import colours
 from sightline.view.colours import text_pieces
 from sightline.view.sections.pages import ColouredText, Section, Table, Terms, Texts, describe_facts, render_index
-from sightline.view.words.phrases import format_range
-from sightline.view.words.sentences import percent
+from sightline.view.words.phrases import format_range, percent
 
 if TYPE_CHECKING:
     import pandas as pd

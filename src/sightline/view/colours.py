@@ -1,8 +1,10 @@
 """Map scores to colours: one scale for the page, the notebook and the terminal.
 
-level = round(LEVELS · (min(|s|, m) / m)^γ) with the sign of s, where m is the magnitude that all but 0.5 % of the
-scores stay below. On a long document a linear scale up to the largest score shows nothing: a handful of outliers takes
-all the colour. Clipping at m and γ < 1 bring the middle of the field back; the page draws the scale it used.
+level = round(LEVELS · ((min(|s|, m) − e) / (m − e))^γ) with the sign of s, 0 below e. m is the magnitude that all but
+0.5 % of the scores stay below; e is the mean of those magnitudes, what each score would be if all words counted alike.
+Without e, the many words that count less than that would tint a passage that says nothing. On a long document a linear
+scale up to the largest score shows nothing either: a handful of outliers takes all the colour. Clipping at m and γ < 1
+bring the middle of the field back; the page draws the scale it used.
 
 Blue is for, orange against (a pair that stays apart under all common colour blindnesses), violet is for methods
 without a sign. Text keeps a contrast of at least 4.5 : 1 on every step, in the light and in the dark theme.
@@ -49,13 +51,21 @@ def reference(scores: ArrayLike) -> float:
     return float(magnitudes[-1 - clipped] or magnitudes[-1])
 
 
+def even_share(scores: ArrayLike, full: float) -> float:
+    """Return e: the mean magnitude of the scores clipped at `full`, or 0 where all of them reach it."""
+    magnitudes = np.minimum(np.abs(np.asarray(scores, dtype=np.float64)), full)
+    mean = float(magnitudes.mean()) if magnitudes.size else 0.0
+    return mean if mean < full * (1 - 1e-9) else 0.0
+
+
 def levels(scores: ArrayLike, gamma: float = GAMMA) -> NDArray[np.int64]:
     """Return one level from −LEVELS to LEVELS for each score; 0 means no colour."""
     values = np.asarray(scores, dtype=np.float64)
     full = reference(values)
+    even = even_share(values, full)
     if full == 0.0:
         return np.zeros(values.shape, dtype=np.int64)
-    strength = (np.minimum(np.abs(values), full) / full) ** gamma
+    strength = (np.maximum(np.minimum(np.abs(values), full) - even, 0.0) / (full - even)) ** gamma
     # Half up, as JavaScript's Math.round does, so that page and terminal agree on every word.
     signed_levels: NDArray[np.int64] = (np.sign(values) * np.floor(LEVELS * strength + 0.5)).astype(np.int64)
     return signed_levels

@@ -17,8 +17,8 @@ from sightline.files.foreign import printable
 from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.sections.shell import Shell, render_facts
-from sightline.view.words.phrases import count, format_number
-from sightline.view.words.sentences import MARKS, percent
+from sightline.view.words.phrases import count, format_number, percent
+from sightline.view.words.verdict import MARKS
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation, Origin

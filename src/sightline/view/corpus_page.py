@@ -1,6 +1,6 @@
 """The page of a corpus: one folder that opens offline.
 
-    page/index.html            search, filters, data-set tables, confusion counts, plots
+    page/index.html            words and documents that follow one selection, confusion counts, plots
     page/documents/ROW.html    the reading page of a document
 
     write_corpus_page(sl.open_run("explained"), "page")
@@ -29,8 +29,7 @@ from sightline.view.plots.rankings import confidence_scatter, slice_differences
 from sightline.view.plots.style import require_matplotlib
 from sightline.view.sections.pages import PAGE
 from sightline.view.sections.shell import Shell, render_facts
-from sightline.view.words.phrases import format_number, format_range
-from sightline.view.words.sentences import percent
+from sightline.view.words.phrases import format_number, format_range, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,76 +38,46 @@ if TYPE_CHECKING:
     from sightline.corpus.store import Store
 
 _STYLE = """
+body{max-width:90rem}
 h3{margin-top:1rem}
-th,td{padding-inline-end:1.2rem;vertical-align:top}
 td.quiet{font-size:inherit}
 .side{display:flex;flex-wrap:wrap;gap:1rem 3rem}
 .pos{color:var(--accent)}
-.neg{color:var(--warning)}
-form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}
-label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet)}
+.neg,.wrong{color:var(--warning)}
+form{display:flex;flex-wrap:wrap;gap:.4rem .8rem;align-items:end;margin:.6rem 0}
+label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet);max-width:100%}
 label.row{flex-direction:row;gap:.4rem;align-items:center}
+select{max-width:11rem}
+input[type=number]{width:4.5rem}
+#facets{display:contents}
+#explorer{display:grid;grid-template-columns:minmax(20rem,28rem) minmax(0,1fr);gap:0 2.5rem;align-items:start}
+#explorer h2{margin:.8rem 0 .3rem;padding:0;border:0;font-size:1rem}
+@media(max-width:60rem){#explorer{grid-template-columns:minmax(0,1fr)}#words{max-height:24rem;overflow-y:auto}}
+th button,.words td button{padding:0;border:0;background:none;color:inherit;font:inherit;text-align:inherit}
+.words td:first-child{max-width:9rem;overflow-wrap:break-word}
+.words td button{color:var(--ink)}
+.words td button:hover{text-decoration:underline}
+.words td button[aria-pressed=true]{font-weight:700;text-decoration:underline}
+.words{width:100%}
+.words th.n:last-child{text-align:start}
+td.bar{width:34%;text-align:start}
+.bar span{display:block;height:.8rem;border-radius:2px}
+.bar .for{background:var(--for-7)}
+.bar .against{background:var(--against-7)}
+.bar .plain{background:var(--plain-7)}
+.bar .spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+#chosen button{border-radius:1rem;padding:.1rem .7rem}
+.wide{overflow-x:auto}
 #list{width:100%}
-#list td:first-child{min-width:9rem;max-width:18rem;overflow-wrap:anywhere}
-#list td:last-child{color:var(--quiet);min-width:20rem;overflow-wrap:anywhere}
-.unchecked{display:none}
+#list td{vertical-align:top;max-width:12rem;overflow-wrap:break-word}
+#list td.n{white-space:nowrap}
+#list td.text{min-width:18rem;max-width:none;font-family:Georgia,"Noto Serif",serif;font-size:.95rem}
+mark{color:inherit;border-radius:2px;padding:0 .1em}
 img{max-width:100%;background:#fff;border-radius:4px}
 dl{font-size:.85rem}
-.wide{overflow-x:auto}
 """
 
-_SCRIPT = """
-const data = JSON.parse(document.getElementById('documents').textContent);
-const form = document.getElementById('filters'), list = document.querySelector('#list tbody');
-const status = document.getElementById('matches'), more = document.getElementById('more');
-const STEP = 200;
-let shown = STEP;
-const checked = data.some(d => d.faithfulness !== null);
-const fold = text => String(text ?? '').toLowerCase();
-for (const name of ['label', 'prediction', 'verdict', 'status']) {
-  const values = [...new Set(data.map(d => d[name]).filter(v => v !== null))].sort();
-  for (const value of values) form.elements[name].add(new Option(value, value));
-}
-function matches(d) {
-  const f = form.elements, words = fold(f.search.value).split(/\\s+/).filter(Boolean);
-  const text = fold(d.id) + ' ' + fold(d.excerpt) + ' ' + fold(d.vocabulary) + ' ' + fold(d.error);
-  return words.every(w => text.includes(w))
-    && ['label', 'prediction', 'verdict', 'status'].every(n => !f[n].value || d[n] === f[n].value)
-    && (!f.wrong.checked || d.correct === false)
-    && (f.least.value === '' || (d.probability ?? -1) >= f.least.value / 100)
-    && (f.most.value === '' || (d.probability ?? 2) <= f.most.value / 100);
-}
-function cell(row, text, number) {
-  const td = row.insertCell();
-  td.textContent = text ?? '';
-  if (number) td.className = 'n';
-  return td;
-}
-function draw() {
-  const found = data.filter(matches);
-  list.replaceChildren();
-  for (const d of found.slice(0, shown)) {
-    const row = list.insertRow(), first = cell(row, '');
-    if (d.page) {
-      const link = document.createElement('a');
-      link.href = d.page; link.textContent = d.id; first.append(link);
-    } else first.textContent = d.id;
-    cell(row, d.label); cell(row, d.prediction).className = d.correct === false ? 'neg' : '';
-    cell(row, d.probability === null ? '' : (100 * d.probability).toFixed(1) + ' %', true);
-    if (checked) {
-      cell(row, d.verdict); cell(row, d.faithfulness === null ? '' : d.faithfulness.toFixed(2), true);
-    }
-    cell(row, d.error ?? d.excerpt);
-  }
-  status.textContent = found.length.toLocaleString('en') + ' of ' + data.length.toLocaleString('en') + ' documents';
-  more.hidden = found.length <= shown;
-}
-form.addEventListener('input', () => { shown = STEP; draw(); });
-form.addEventListener('submit', event => event.preventDefault());
-more.addEventListener('click', () => { shown += STEP; draw(); });
-draw();
-document.body.dataset.ready = 'true';
-"""
+_SCRIPT = Path(__file__).with_name("corpus_explorer.js").read_text(encoding="utf-8")
 
 
 CORPUS_PAGE = "the page of a corpus"
@@ -117,7 +86,6 @@ DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
 _SHELL = Shell(_STYLE, _SCRIPT, images="data:")
-_NUMBERS = ("probability", "faithfulness")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
     "mean-present": "mean over the documents that hold the word",
@@ -155,16 +123,16 @@ def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
     content = "".join(
         [
             f"<h1>{escape(summary.title)}</h1><p>{escape(_opening(summary))}</p>",
-            _documents_section(summary),
+            _explorer_section(summary),
             _confusion_section(summary.confusion),
-            "<h2>Words over the data set</h2>",
+            "<h2>Words with intervals</h2>",
             *(_word_section(table) for table in summary.words),
             _scatter_section(summary.documents),
             "" if summary.slices is None else _slice_section(summary.slices),
             f"<h2>What produced this</h2>{render_facts(summary.facts)}",
         ]
     )
-    return _SHELL.render(summary.title, content, {"documents": _records(summary.documents, pages)})
+    return _SHELL.render(summary.title, content, {"corpus": _explorer_data(summary, pages)})
 
 
 def content_policy() -> str:
@@ -187,23 +155,8 @@ def _opening(summary: CorpusSummary) -> str:
     return "; ".join(parts) + "."
 
 
-def _documents_section(summary: CorpusSummary) -> str:
-    """Return the filters and an empty list, which the script fills; without verdicts if nothing was checked."""
-    checked = bool(summary.documents["faithfulness"].notna().any())
-    selects = "".join(
-        f"<label{_hidden_unless(checked or name != 'verdict')}>{name}"
-        f'<select name="{name}"><option value="">any</option></select></label>'
-        for name in ("label", "prediction", "verdict", "status")
-    )
-    names = (
-        "document",
-        "label",
-        "prediction",
-        "probability",
-        *(("verdict", "faithfulness") if checked else ()),
-        "text",
-    )
-    heads = "".join(f"<th{' class=n' if name in _NUMBERS else ''}>{name}</th>" for name in names)
+def _explorer_section(summary: CorpusSummary) -> str:
+    """Return the controls and empty tables, which the script fills."""
     total, listed = sum(summary.counts.values()), len(summary.documents)
     note = f'<p class="quiet">The first {listed:,} of {total:,} rows are listed.</p>' if listed < total else ""
     if summary.documents["vocabulary"].isna().all():
@@ -213,17 +166,18 @@ def _documents_section(summary: CorpusSummary) -> str:
             "contains(lower(text), &#x27;word&#x27;).</p>"
         )
     return (
-        f'<h2>Documents</h2>{note}<form id="filters"><label>search<input name="search" type="search"></label>'
-        f'{selects}<label>probability from (%)<input name="least" type="number" min="0" max="100" size="4"></label>'
-        '<label>to (%)<input name="most" type="number" min="0" max="100" size="4"></label>'
-        '<label class="row"><input name="wrong" type="checkbox">wrong only</label></form>'
-        '<p id="matches" class="quiet" role="status"></p><div class="wide"><table id="list"><thead><tr>'
-        f'{heads}</tr></thead><tbody></tbody></table></div><button id="more" type="button" hidden>Show more</button>'
+        f'{note}<form id="filters"><label>search all texts<input name="search" type="search"></label>'
+        '<label>outcome<select name="outcome"><option value="">all</option><option value="false">wrong only</option>'
+        '<option value="true">right only</option></select></label><span id="facets"></span>'
+        '<label>sure from (%)<input name="least" type="number" min="0" max="100"></label>'
+        '<label>to (%)<input name="most" type="number" min="0" max="100"></label>'
+        '<label>words in at least<input name="count" type="number" min="1" value="2"></label>'
+        '<label class="row"><input name="quiet" type="checkbox">stop words and punctuation</label>'
+        '<button id="clear" type="button">Clear</button></form>'
+        '<div id="explorer"><div id="words"></div><div><h2 id="matches" role="status"></h2><p id="chosen"></p>'
+        '<div class="wide"><table id="list"><thead><tr id="heads"></tr></thead><tbody></tbody></table></div>'
+        '<button id="more" type="button" hidden>Show more</button></div></div>'
     )
-
-
-def _hidden_unless(shown: bool) -> str:
-    return "" if shown else ' class="unchecked"'
 
 
 def _confusion_section(confusion: pd.DataFrame) -> str:
@@ -297,20 +251,21 @@ class _Unit:
 
 
 def _scatter_section(documents: pd.DataFrame) -> str:
-    checked = documents[documents["faithfulness"].notna()]
+    checked = documents[documents["fall"].notna()]
     if checked.empty:
         return (
-            "<h2>Confidence and faithfulness</h2><p>No explanation was compared with random orders of the words. A run "
-            "with <code>--check</code> adds verdicts, and a plot of confidence against faithfulness.</p>"
+            "<h2>Confidence and effect</h2><p>No explanation was checked. A run "
+            "with <code>--check</code> adds verdicts, and a plot of confidence against effect.</p>"
         )
     correct = [row["correct"] for row in to_records(checked[["correct"]])]
     figure = confidence_scatter(
         checked["probability"].tolist(),
-        checked["faithfulness"].tolist(),
+        checked["fall"].tolist(),
         correct,
-        title="Confidence against faithfulness",
+        title="Confidence against effect",
     )
-    return f"<h2>Confidence and faithfulness</h2>{_picture(figure, 'probability against faithfulness, per document')}"
+    picture = _picture(figure, "probability against the fall of the log-odds, per document")
+    return f"<h2>Confidence and effect</h2>{picture}"
 
 
 def _slice_section(comparison: SliceComparison) -> str:
@@ -350,19 +305,41 @@ def _picture(figure: Figure, description: str) -> str:
     return f'<img alt="{escape(description)}" src="data:image/png;base64,{content}">'
 
 
-def _records(documents: pd.DataFrame, pages: dict[int, str]) -> list[dict[str, Any]]:
-    names = (
-        "id",
-        "label",
-        "prediction",
-        "probability",
-        "correct",
-        "status",
-        "error",
-        "verdict",
-        "faithfulness",
-        "excerpt",
-        "vocabulary",
-    )
-    rows = to_records(documents)
-    return [{**{name: row[name] for name in names}, "page": pages.get(int(row["row"]))} for row in rows]
+def _explorer_data(summary: CorpusSummary, pages: dict[int, str]) -> dict[str, Any]:
+    """Return what the script filters: documents, and words with the places and scores of the documents they are in."""
+    rows = to_records(summary.documents)
+    places: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.get("document") is not None:
+            places.setdefault(int(row["document"]), []).append(place)
+    names = ("row", "id", "label", "prediction", "probability", "correct", "status", "error", "verdict", "vocabulary")
+    documents = [
+        {
+            **{name: row[name] for name in names},
+            "text": row["excerpt"] or "",
+            "facets": [row[name] for name in summary.facets],
+            "marks": summary.marked.get(int(row["document"]), {}) if row.get("document") is not None else {},
+            "page": pages.get(int(row["row"])),
+        }
+        for row in rows
+    ]
+    words = [
+        {
+            "target": of_class.target,
+            "words": [
+                {
+                    "word": word,
+                    "quiet": word in of_class.quiet,
+                    "at": [place for document in group["document"] for place in places[document]],
+                    "scores": [
+                        float(f"{score:.4g}")
+                        for document, score in zip(group["document"], group["score"], strict=True)
+                        for _ in places[document]
+                    ],
+                }
+                for word, group in of_class.scores.groupby("word", sort=False)
+            ],
+        }
+        for of_class in summary.class_words
+    ]
+    return {"documents": documents, "facets": list(summary.facets), "words": words, "signed": summary.signed}

@@ -93,6 +93,8 @@ async function request<T>(address: string, init?: RequestInit): Promise<T> {
 export const models = (): Promise<Model[]> => request("/api/models");
 export const methods = (): Promise<Method[]> => request("/api/methods");
 export interface Health {
+  /** Whether the server shows the results of a run. */
+  corpus: boolean;
   limits: Limits;
 }
 

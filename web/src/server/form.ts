@@ -70,7 +70,7 @@ export class Form {
 
   private showChosen(): void {
     const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => this.titleOf(name));
-    byId("chosen").textContent = chosen.length ? `Chosen: ${chosen.join(", ")}` : "Choose at least one";
+    byId("chosen").textContent = chosen.join(", ") || "choose at least one method";
   }
 
   /** The request in the form, with the file chosen last; throws an Error whose message says what is missing. */

@@ -224,7 +224,8 @@ function whenText(when: number): string {
 }
 
 async function start(): Promise<void> {
-  const [models, methods, { limits }] = await Promise.all([api.models(), api.methods(), api.health()]);
+  const [models, methods, { corpus, limits }] = await Promise.all([api.models(), api.methods(), api.health()]);
+  byId("corpus").hidden = !corpus;
   byId("kept").textContent = `The server keeps the latest ${limits.kept_jobs} results while it runs.`;
   const page: Page = new Page(new Form(models, methods, (sentence) => page.complain(sentence)));
   byId<HTMLButtonElement>("explain").disabled = false;

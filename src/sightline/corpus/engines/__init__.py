@@ -10,7 +10,7 @@ from sightline.api.model import Model
 from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
 from sightline.errors import OptionError
 from sightline.registry import suggestion
-from sightline.settings.arguments import check_count
+from sightline.settings.values import check_count
 
 ENGINES = ("local", "ray")
 

@@ -49,12 +49,13 @@ from sightline.methods.decomposition.measures import (
     ManhattanGain,
     MatrixRows,
     Measure,
+    Projection,
     SlotRows,
     VectorNorm,
 )
 from sightline.passes.trace import Trace
 
-Kind = Literal["alti", "norm"]
+DecompositionKind = Literal["alti", "norm"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Norm:
     def linear(self, z: Tensor) -> Tensor:
         """L(z) = γ ⊙ (z - z̄), over the last dimension."""
         return self.weight.to(z) * (z - z.mean(-1, keepdim=True))
+
+    def transposed(self, g: Tensor) -> Tensor:
+        """Lᵀ(g) = γ ⊙ g - mean(γ ⊙ g), so that ⟨L(z), g⟩ = ⟨z, Lᵀ(g)⟩."""
+        scaled = self.weight.to(g) * g
+        return scaled - scaled.mean(-1, keepdim=True)
 
     def deviation(self, z: Tensor) -> Tensor:
         """σ = √(var z + eps), (..., 1)."""
@@ -156,6 +162,8 @@ class Contributions:
     """c as attention of one head, in the layout of the block's; rows sum to 1, rows not asked for are 0."""
     clipped: tuple[int, ...] = ()
     """Rows to which no token contributed; they are given to their own token (a row of the identity)."""
+    error: float = 0.0
+    """The reconstruction error of the block, where it was checked."""
 
     @property
     def clipped_rows(self) -> int:
@@ -166,14 +174,15 @@ class Contributions:
         """Return the contributions among the first tokens of a causal model, which read nothing behind them."""
         assert isinstance(self.attention, DenseAttention)
         weights = self.attention.weights[:, :tokens, :tokens]
-        return Contributions(DenseAttention(weights), tuple(row for row in self.clipped if row < tokens))
+        clipped = tuple(row for row in self.clipped if row < tokens)
+        return Contributions(DenseAttention(weights), clipped, self.error)
 
 
 @torch.no_grad()
 def measure_contributions(
     block: AttentionBlock,
     *,
-    kind: Kind = "alti",
+    kind: DecompositionKind = "alti",
     p: int = 1,
     second_norm: bool = False,
     rows: Sequence[int] | None = None,
@@ -202,18 +211,37 @@ def measure_contributions(
                 residual = residual * block.branch_norm.root(_attended(block, part))
             own_vectors = part.own().flatten(1) @ folded + residual
             if kind == "norm":
-                table = _measure(part, VectorNorm(by_head), own_vectors)
+                table = _measure(part, VectorNorm(by_head), own_vectors).clamp_min_(0)
             else:
                 scale, output = _outcome(block, part, norms)
                 gain = ManhattanGain if p == 1 else EuclideanGain
-                table = _measure(part, gain(by_head, scale, output), own_vectors * scale)
+                table = _measure(part, gain(by_head, scale, output), own_vectors * scale).clamp_min_(0)
             clipped += _normalise(table, part)
-        tables.append(table.unsqueeze(0))
-    if isinstance(block.attention, BandedAttention):
-        local, global_rows = tables
-        band = BandedAttention(local, global_rows, block.attention.global_tokens, block.attention.block_size)
-        return Contributions(band, tuple(clipped))
-    return Contributions(DenseAttention(tables[0]), tuple(clipped))
+        tables.append(table)
+    return Contributions(_assemble(block, tables), tuple(clipped))
+
+
+@torch.no_grad()
+def project_updates(block: AttentionBlock, directions: Tensor) -> tuple[Attention, Tensor]:
+    """Return ⟨T_ij without the residual, g_i⟩, what attention adds along a direction per row, and that direction at x.
+
+    directions: g (n, d), with respect to y; rows of zeros are not computed. The second result is the direction (n, d)
+    with respect to x, so that ⟨y_i, g_i⟩ = Σ_j c_ij + ⟨x_i, g'_i⟩ + what the biases add.
+    """
+    norms = _norms(block, second_norm=False)
+    folded = _folded_weight(block, norms)
+    by_head = folded.view(block.attention.heads, -1, folded.shape[1])
+    carried = torch.zeros_like(directions)
+    tables = []
+    for part in _parts(block, directions.any(dim=1).nonzero().squeeze(1).tolist()):
+        table = part.results()
+        if len(part.places):
+            scale, _ = _outcome(block, part, norms)
+            wanted = directions[part.positions]
+            table = _measure(part, Projection(by_head, scale, wanted), part.own().flatten(1) @ folded * scale)
+            carried[part.positions] = wanted if block.norm is None else block.norm.transposed(wanted) * scale
+        tables.append(table)
+    return _assemble(block, tables), carried
 
 
 @torch.no_grad()
@@ -264,6 +292,14 @@ def _parts(block: AttentionBlock, rows: Sequence[int] | None) -> list[SlotRows]:
         BandRows(attention, selected[~is_global], block.values),
         MatrixRows(attention.global_rows, places, attention.global_tokens[places], global_values),
     ]
+
+
+def _assemble(block: AttentionBlock, tables: list[Tensor]) -> Attention:
+    """Return the tables of `_parts` as attention of one head, in the layout of the block's."""
+    if isinstance(block.attention, BandedAttention):
+        local, global_rows = (table.unsqueeze(0) for table in tables)
+        return BandedAttention(local, global_rows, block.attention.global_tokens, block.attention.block_size)
+    return DenseAttention(tables[0].unsqueeze(0))
 
 
 def _select_rows(rows: Sequence[int] | None, tokens: int) -> Tensor:
@@ -327,14 +363,14 @@ def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> 
 
 
 def _measure(part: SlotRows, measure: Measure, own_vectors: Tensor) -> Tensor:
-    """Measure every pair of the selected rows, T_ii being `own` (R, d), and clip below 0; (stored rows, S)."""
+    """Measure every pair of the selected rows, T_ii being `own` (R, d): (stored rows, S)."""
     for keys, tiles in part.groups(own_vectors.shape[1]):
         measure_tile = measure.for_keys(part.values[keys])
         for tile in tiles:
             tile.results.copy_(measure_tile(tile.weights, tile.rows))
     table = part.results()
     table[part.places, part.own_slots] = measure.own(own_vectors)
-    return table.clamp_min_(0)
+    return table
 
 
 def _normalise(table: Tensor, part: SlotRows) -> list[int]:

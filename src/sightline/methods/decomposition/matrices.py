@@ -31,21 +31,26 @@ from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import OptionError
 from sightline.methods.attention_weights import fuse_layers
-from sightline.methods.decomposition.block import Kind, attention_block, check_reconstruction, measure_contributions
+from sightline.methods.decomposition.block import (
+    DecompositionKind,
+    attention_block,
+    check_reconstruction,
+    measure_contributions,
+)
 from sightline.methods.flow.solve import solve_flow
 from sightline.passes.trace import Trace
 
 ContributionMethod = Literal["norm_rollout", "globenc", "alti"]
 LayeredMethod = Literal["rollout", "flow", "raw_attention", "norm_rollout", "globenc", "alti", "transatt"]
 Matrix = NDArray[np.floating[Any]]
-_KINDS: dict[str, tuple[Kind, bool]] = {
+_KINDS: dict[str, tuple[DecompositionKind, bool]] = {
     "norm_rollout": ("norm", False),
     "globenc": ("norm", True),
     "alti": ("alti", False),
 }
 _OPTIONS: Mapping[str, frozenset[str]] = {
-    "rollout": frozenset({"fusion", "head_weights", "residual"}),
-    "flow": frozenset({"fusion", "head_weights", "residual"}),
+    "rollout": frozenset({"fusion", "head_weights", "residual", "effective"}),
+    "flow": frozenset({"fusion", "head_weights", "residual", "effective"}),
     "raw_attention": frozenset({"fusion", "head_weights"}),
     "alti": frozenset({"p", "second_norm"}),
     "transatt": frozenset({"rules"}),
@@ -72,8 +77,8 @@ def layer_contributions(
 def relevance_matrices(trace: Trace, method: LayeredMethod = "rollout", **options: Any) -> Matrix:
     """Return R^1 … R^L, (L, n, n), bottom layer first; refuses documents whose matrices would not fit.
 
-    options: those of the method that change the matrices: `fusion`, `head_weights` and `residual` of the attention
-    methods, `p` and `second_norm` of `alti`, `rules` of `transatt`.
+    options: those of the method that change the matrices: `fusion`, `head_weights`, `residual` and `effective` of the
+    attention methods, `p` and `second_norm` of `alti`, `rules` of `transatt`.
     """
     if method not in get_args(LayeredMethod):
         raise OptionError(
@@ -95,9 +100,14 @@ def _by_contributions(trace: Trace, method: str, **options: Any) -> Matrix:
 
 
 def _by_rollout(
-    trace: Trace, method: str, fusion: Any = "mean", head_weights: Any = None, residual: bool = True
+    trace: Trace,
+    method: str,
+    fusion: Any = "mean",
+    head_weights: Any = None,
+    residual: bool = True,
+    effective: bool = False,
 ) -> Matrix:
-    return _multiply(fuse_layers(trace, fusion, head_weights), residual=residual)
+    return _multiply(fuse_layers(trace, fusion, head_weights, effective), residual=residual)
 
 
 def _by_relevance(trace: Trace, method: str, **options: Any) -> Matrix:
@@ -111,9 +121,14 @@ def _by_layer(trace: Trace, method: str, fusion: Any = "mean", head_weights: Any
 
 
 def _by_flow(
-    trace: Trace, method: str, fusion: Any = "mean", head_weights: Any = None, residual: bool = True
+    trace: Trace,
+    method: str,
+    fusion: Any = "mean",
+    head_weights: Any = None,
+    residual: bool = True,
+    effective: bool = False,
 ) -> Matrix:
-    layers = fuse_layers(trace, fusion, head_weights)
+    layers = fuse_layers(trace, fusion, head_weights, effective)
     tokens = range(trace.token_count)
     return np.stack(
         [

@@ -8,12 +8,12 @@ pair. Dense layers, the global rows of a band and its other rows share one algor
 Tiles come in groups of equal keys, so that what depends on the key alone is computed once a group. Shapes: R selected
 rows of n tokens, r of them in a tile, K keys, H heads, e width of a head.
 
-Three measures say how much a source vector T_ij has to do with the output y_i, for a tile of pairs at a time. With
+Measures say how much a source vector T_ij has to do with the output y_i, for a tile of pairs at a time. With
 output projection and LayerNorms folded into F^h (e, d), T_ij = s_i · Σ_h A^h_ij F^h v^h_j for i ≠ j. So the vectors of
 one key and r rows are the product of an (r × H) and an (H × d) matrix, and their Euclidean lengths need only the H × H
 Gram matrix of the key's F^h v^h. The vectors T_ii hold the residual too; they are few and come whole.
 
-Each measure has two functions: `for_keys` computes what depends on the keys alone and returns the function that
+Every measure has two functions: `for_keys` computes what depends on the keys alone and returns the function that
 measures a tile, weights (H, r, K) to (r, K); `own` measures T_ii, (R, d) to (R,). Shapes: R selected rows, r of them in
 a tile, K keys, H heads, e width of a head, d width of the model.
 
@@ -316,6 +316,32 @@ class EuclideanGain:
         """From g = ‖y‖² - ‖y - T‖² and ‖y‖²; both lengths are 0 only where g is."""
         lengths = squared_length.sqrt() + (squared_length - difference).clamp_min(0).sqrt()
         return difference / torch.where(lengths > 0, lengths, 1)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """⟨T_ij, g_i⟩ for one direction g_i per row: Σ_h A^h ⟨F^hᵀ g, v^h⟩, so that no vector of width d is made."""
+
+    folded: Tensor
+    """F (H, e, d)."""
+    scale: Tensor
+    """s (R, 1)."""
+    directions: Tensor
+    """g (R, d)."""
+
+    def for_keys(self, values: Tensor) -> TileMeasure:
+        """One inner product per head and pair."""
+        keys = values.permute(1, 2, 0)  # (H, e, K)
+        pulled_back = torch.matmul(self.directions * self.scale, self.folded.transpose(1, 2))
+
+        def measure(weights: Tensor, rows: slice) -> Tensor:
+            return (torch.bmm(pulled_back[:, rows], keys) * weights).sum(0)
+
+        return measure
+
+    def own(self, vectors: Tensor) -> Tensor:
+        """⟨T_ii, g_i⟩."""
+        return (vectors * self.directions).sum(-1)
 
 
 def _project(values: Tensor, folded: Tensor) -> Tensor:

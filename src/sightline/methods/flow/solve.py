@@ -25,7 +25,7 @@ from sightline.attention import Attention, DenseAttention
 from sightline.errors import InputError, OptionError
 from sightline.methods.flow.graph import Doubles, Integers, build_graph
 from sightline.progress import StepProgress
-from sightline.settings.arguments import check_layer
+from sightline.settings.values import check_layer
 
 STRONG_CHILDREN = 8
 """How many children per node the first round of the solver asks."""

@@ -10,84 +10,34 @@ Outputs are those of the unchanged model, bit for bit.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from sightline.errors import UnsupportedError
+from sightline.methods.relevance.operations import (
+    ACTIVATIONS,
+    MOVING,
+    RelevanceRule,
+    modules_as_operations,
+    name_of,
+    on_path,
+    pass_on,
+    refusal,
+    replaced,
+)
 from sightline.methods.relevance.rules import Rules, fitted, sum_shares
 from sightline.models.relevance import Relevance
 from sightline.passes.trace import Trace
 
-Rule = Callable[..., tuple[Tensor, ...]]
-"""(R, output, *inputs) -> the relevance of each input."""
-Kept = Literal["all", "inputs", "shapes"]
-"""What a rule reads besides R, and so what is kept for it until relevance comes back: output and inputs, the inputs, or
-only how large they are. On long documents most of the memory goes here."""
-
-MOVING = frozenset(
-    (
-        *("T", "mT", "movedim", "permute", "transpose", "flatten", "unflatten", "reshape", "view", "view_as"),
-        *("squeeze", "unsqueeze", "expand", "expand_as", "contiguous", "clone", "detach", "requires_grad_"),
-        *("cat", "stack", "chunk", "split", "split_with_sizes", "unbind", "narrow", "select", "index_select", "gather"),
-        *("unfold", "repeat"),
-        *("index_copy", "masked_fill", "where", "pad", "to", "type_as", "float", "double", "half", "bfloat16"),
-        "dropout",
-    )
-)
-"""Operations that move or drop numbers and change none (dropout is off while explaining)."""
-ACTIVATIONS = ("elu", "gelu", "leaky_relu", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "tanh")
-
 LOGITS_ALONE = 32
 """Logits that are propagated one by one where seeds of both signs must not meet; each costs a backward pass."""
-
-ACTIVATION_MODULES = "transformers.activations"
-"""Where the library keeps activation functions that are modules."""
-
-
-class _Replaced(torch.autograd.Function):
-    """An operation whose backward is a rule."""
-
-    @staticmethod
-    def forward(ctx: Any, compute: Callable[[], Tensor], rule: Rule, keep: Kept, *inputs: Tensor) -> Tensor:
-        output = compute()
-        ctx.rule = rule
-        ctx.save_for_backward(
-            output if keep == "all" else _size_of(output),
-            *(x if keep != "shapes" else _size_of(x) for x in inputs),
-        )
-        # A result that is its own input (an operation that had nothing to do) must not be taken for the input.
-        return output.view_as(output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        output, *inputs = ctx.saved_tensors
-        relevances = ctx.rule(gradients[0], output, *inputs)
-        return None, None, None, *(relevance.to(x.dtype) for relevance, x in zip(relevances, inputs, strict=True))
-
-
-def replaced(compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor, keep: Kept = "inputs") -> Tensor:
-    """Return compute() with `rule` as the way back to `inputs`."""
-    return cast(Tensor, _Replaced.apply(compute, rule, keep, *inputs))  # type: ignore[no-untyped-call]
-
-
-def _size_of(x: Tensor) -> Tensor:
-    """Return a tensor of the same shape and type that holds one number."""
-    return x.new_zeros(()).expand(x.shape)
-
-
-def _pass(R: Tensor, output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Hand R on unchanged."""
-    return tuple(fitted(R, x) for x in inputs)
 
 
 @dataclass
@@ -130,15 +80,15 @@ class RelevanceMode(TorchFunctionMode):
     ) -> Any:
         """Let the rule of the operation take its place, or run it as it is."""
         options = kwargs or {}
-        name = _name(func)
-        if torch.is_grad_enabled() and name in self._handlers and any(map(_on_path, (*args, *options.values()))):
+        name = name_of(func)
+        if torch.is_grad_enabled() and name in self._handlers and any(map(on_path, (*args, *options.values()))):
             output = self._handlers[name](lambda: func(*args, **options), *args, **options)
             if output is not None:
                 return output
-            raise _refusal(name)
+            raise refusal(name, "Relevance propagation")
         result = func(*args, **options)
-        if name not in MOVING and any(map(_on_path, result if isinstance(result, tuple | list) else (result,))):
-            raise _refusal(name)
+        if name not in MOVING and any(map(on_path, result if isinstance(result, tuple | list) else (result,))):
+            raise refusal(name, "Relevance propagation")
         return result
 
     def __exit__(self, *details: Any) -> None:
@@ -193,14 +143,14 @@ class RelevanceMode(TorchFunctionMode):
     def _add(
         self, compute: Callable[[], Tensor], input: Any, other: Any, *, alpha: float = 1, sign: int = 1
     ) -> Tensor | None:
-        if _on_path(input) and isinstance(other, int) and other == 0:
-            return replaced(compute, _pass, input, keep="shapes")  # a sum that begins with sum = 0
+        if on_path(input) and isinstance(other, int) and other == 0:
+            return replaced(compute, pass_on, input, keep="shapes")  # a sum that begins with sum = 0
         if alpha != 1 or not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return None
         rules, readers = self.rules, (self._read(input), self._read(other))
         # What is added to attention scores (four dimensions) and depends on no token is a bias: a mask, or learned
         # scores of distances (T5, MPNet). Positions that are added to embeddings keep their part instead.
-        is_bias = not rules.bias_absorbs and input.ndim == 4 and not _on_path(other)
+        is_bias = not rules.bias_absorbs and input.ndim == 4 and not on_path(other)
 
         def back(R: Tensor, _: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             shares = rules.add(R, a, torch.zeros_like(b) if is_bias else sign * b)
@@ -212,7 +162,7 @@ class RelevanceMode(TorchFunctionMode):
 
     def _add_in_place(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor | None:
         """Add into new memory, which then becomes that of the tensor: rules that kept the old one find it unchanged."""
-        if not _on_path(input):
+        if not on_path(input):
             return None
         before = input.view_as(input)
         output = self._add(lambda: torch.add(before, other), before, other)
@@ -221,20 +171,20 @@ class RelevanceMode(TorchFunctionMode):
         return output
 
     def _multiply(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor:
-        if _on_path(input) and _on_path(other):
-            halves: Rule = lambda R, _, a, b: (fitted(R / 2, a), fitted(R / 2, b))  # noqa: E731
+        if on_path(input) and on_path(other):
+            halves: RelevanceRule = lambda R, _, a, b: (fitted(R / 2, a), fitted(R / 2, b))  # noqa: E731
             return replaced(compute, halves, input, other, keep="shapes")
-        constant, varying = (other, input) if _on_path(input) else (input, other)
+        constant, varying = (other, input) if on_path(input) else (input, other)
         if not isinstance(constant, Tensor):
-            return replaced(compute, _pass, varying, keep="shapes")
+            return replaced(compute, pass_on, varying, keep="shapes")
         # A constant of zero is a mask: nothing came through.
-        masked: Rule = lambda R, _, x: (fitted(torch.where(constant == 0, 0, R), x),)  # noqa: E731
+        masked: RelevanceRule = lambda R, _, x: (fitted(torch.where(constant == 0, 0, R), x),)  # noqa: E731
         return replaced(compute, masked, varying, keep="shapes")
 
     def _matmul(self, compute: Callable[[], Tensor], input: Tensor, other: Tensor) -> Tensor | None:
-        if not _on_path(input) or input.ndim < 2 or other.ndim < 2:
+        if not on_path(input) or input.ndim < 2 or other.ndim < 2:
             return None
-        if not _on_path(other):
+        if not on_path(other):
             return self._project(compute, input, other) if input.ndim == other.ndim == 3 else None
         rule = self.rules.matmul
         if input.shape[-1] < min(input.shape[-2], other.shape[-1]):
@@ -256,9 +206,9 @@ class RelevanceMode(TorchFunctionMode):
         return replaced(compute, back, input, keep="all")
 
     def _scale(self, compute: Callable[[], Tensor], input: Any, *others: Any, **options: Any) -> Tensor | None:
-        if not _on_path(input) or any(map(_on_path, (*others, *options.values()))):
+        if not on_path(input) or any(map(on_path, (*others, *options.values()))):
             return None
-        return replaced(compute, _pass, input, keep="shapes")
+        return replaced(compute, pass_on, input, keep="shapes")
 
     def _sum(
         self,
@@ -274,14 +224,9 @@ class RelevanceMode(TorchFunctionMode):
 
 
 @contextmanager
-def relevance_mode(module: nn.Module, rules: Rules) -> Iterator[None]:
-    """Run `module` inside this block, then differentiate its outputs to propagate relevance."""
-    with ExitStack() as stack:
-        for part in module.modules():
-            if type(part).__module__ == ACTIVATION_MODULES or is_rms_norm(part):
-                stack.enter_context(_as_one_activation(part))
-        stack.enter_context(_activations_made_anew(module))
-        stack.enter_context(RelevanceMode(rules))
+def relevance_mode(rules: Rules) -> Iterator[None]:
+    """Run a network inside this block, then differentiate its outputs to propagate relevance."""
+    with modules_as_operations(pass_on, "shapes"), RelevanceMode(rules):
         yield
 
 
@@ -292,10 +237,16 @@ class Propagation:
     rules: Rules
     whole_attention: bool = False
     """Keep the relevance of every attention weight instead of means over heads, as much as the attention itself."""
+    through_attention: bool = True
+
+    @property
+    def by_document(self) -> bool:
+        """Whether each document has one seed, and no rule counts the readers of an activation, also between layers."""
+        return self.rules.additive and self.rules.copy is None
 
     def active(self, module: nn.Module) -> AbstractContextManager[None]:
-        """While open, what runs in the module gets the rules."""
-        return relevance_mode(module, self.rules)
+        """While open, what runs in this thread gets the rules."""
+        return relevance_mode(self.rules)
 
     def seeds(self, logits: Tensor, gradient: Tensor) -> list[tuple[float, Tensor]]:
         """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits, all at once.
@@ -329,81 +280,6 @@ def _scaled_to_one(seed: Tensor) -> tuple[float, Tensor]:
     """Return a weight and the seed divided by it, whose largest entry is 1: ε is small beside that, whatever y is."""
     weight = float(seed.flatten()[seed.abs().argmax()])
     return (weight, seed / weight) if weight else (1.0, seed)
-
-
-@contextmanager
-def _as_one_activation(module: nn.Module) -> Iterator[None]:
-    """Let relevance pass a module as a whole: some activations (gelu_new) are written out as sums and powers.
-
-    So is RMSNorm, y_k = γ_k·x_k / √(mean x² + ε). With the root held fixed every component is scaled by a number of its
-    own, so that all of R_k belongs to x_k in every rule set (Achtibat et al. 2024).
-    """
-    before, after = _hooks_of_one_activation(lambda _module: True)
-    with ExitStack() as stack:
-        stack.callback(module.register_forward_pre_hook(before).remove)
-        stack.callback(module.register_forward_hook(after).remove)
-        yield
-
-
-@contextmanager
-def _activations_made_anew(module: nn.Module) -> Iterator[None]:
-    """Do the same for activations that are not part of the module: BigBird's classifier makes one at every call.
-
-    Hooks for all modules of the process see them; the module's own and those of other threads are left alone.
-    """
-    own, thread = {id(part) for part in module.modules()}, threading.get_ident()
-
-    def is_new(part: nn.Module) -> bool:
-        return type(part).__module__ == ACTIVATION_MODULES and id(part) not in own and threading.get_ident() == thread
-
-    before, after = _hooks_of_one_activation(is_new)
-    with ExitStack() as stack:
-        stack.callback(register_module_forward_pre_hook(before).remove)
-        stack.callback(register_module_forward_hook(after).remove)
-        yield
-
-
-def _hooks_of_one_activation(concerns: Callable[[nn.Module], bool]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return hooks before and after a module that take its inside off the autograd path and hand R on unchanged."""
-    inputs: list[Tensor] = []
-
-    def before(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        if not concerns(module):
-            return None
-        inputs.append(args[0])
-        return (args[0].detach(), *args[1:])
-
-    def after(module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-        return replaced(lambda: output, _pass, inputs.pop(), keep="shapes") if concerns(module) else None
-
-    return before, after
-
-
-def is_rms_norm(module: nn.Module) -> bool:
-    """Whether a module is an RMSNorm; every family of the library has a class of its own for it.
-
-    T5's is called T5LayerNorm, although it neither centres nor has a bias.
-    """
-    return isinstance(module, nn.RMSNorm) or (
-        type(module).__name__.endswith(("RMSNorm", "T5LayerNorm")) and [p.ndim for p in module.parameters()] == [1]
-    )
-
-
-def _on_path(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-def _name(func: Callable[..., Any]) -> str:
-    """The operation's name, the same for torch.add, Tensor.add and the like; of a property, the property's."""
-    name = str(getattr(func, "__name__", func))
-    return str(func.__self__.__name__) if name == "__get__" else name  # type: ignore[attr-defined]
-
-
-def _refusal(name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"Relevance propagation has no rule for the operation '{name}' as this model uses it. "
-        "Use a method based on gradients instead, for example attcat."
-    )
 
 
 def propagate(trace: Trace, rules: Rules, *, whole_attention: bool = False) -> Relevance:

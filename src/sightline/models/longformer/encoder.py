@@ -47,6 +47,7 @@ from sightline.models.longformer.layer import (
     plain_first_rows_attention,
 )
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
+from sightline.models.model_types import has_library_head
 from sightline.models.recording import Packed, Padded, active_recorder
 
 ReadoutRows = Literal["first", "all"]
@@ -212,7 +213,8 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
         return base.encoder
-    reads_first = isinstance(model, LongformerForSequenceClassification | LongformerForMultipleChoice)
+    known = isinstance(model, LongformerForSequenceClassification | LongformerForMultipleChoice)
+    reads_first = known and has_library_head(model)
     encoder = BandedEncoder(base.encoder, "first" if reads_first else "all")
     encoder.train(base.encoder.training)
     if verify and _is_comparable(encoder):

@@ -19,8 +19,8 @@ from sightline.serve.http import documents
 from sightline.serve.http.guards import Access, Guard, HostNames
 from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
+from sightline.serve.limits import DOCUMENTS_AT_ONCE, ServerLimits
 from sightline.serve.refusal import Refusal
-from sightline.serve.settings import DOCUMENTS_AT_ONCE, Settings
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.process import WorkerProcess
 from sightline.view.page.html import script, style
@@ -35,7 +35,7 @@ _VIEW_FILES: dict[str, Callable[[], str]] = {"view.css": style, "view.js": scrip
 
 
 def create_app(
-    settings: Settings, worker: WorkerProcess, host: str = "127.0.0.1"
+    settings: ServerLimits, worker: WorkerProcess, host: str = "127.0.0.1"
 ) -> tuple[ASGIApp, Callable[[], None]]:
     """Return the application and a function that fails its unfinished jobs before it is stopped.
 

@@ -12,8 +12,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse
 
+from sightline.serve.limits import CORPUS_ADDRESS
 from sightline.serve.refusal import Refusal
-from sightline.serve.settings import CORPUS_ADDRESS
 from sightline.serve.worker.jobs import Job
 from sightline.view.corpus_page import content_policy as index_policy
 from sightline.view.page.html import content_policy as reading_policy

@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse, Response
 from sightline.errors import InputError
 from sightline.serve.http import schemas
 from sightline.serve.http.requests import read_body
+from sightline.serve.limits import DOCUMENT_BYTES
 from sightline.serve.refusal import Refusal
-from sightline.serve.settings import DOCUMENT_BYTES
 from sightline.text import check_text
 from sightline.text.documents import decode_document
 

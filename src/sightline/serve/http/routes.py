@@ -24,7 +24,7 @@ from sightline.serve.http.requests import (
 from sightline.serve.http.schemas import describe_binary, describe_errors, describe_page
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.worker.dispatcher import Dispatcher
-from sightline.serve.worker.jobs import Job, Kind
+from sightline.serve.worker.jobs import Job, JobKind
 
 HEARTBEAT = 15.0
 """Seconds of silence after which an event stream sends a comment to keep the connection open."""
@@ -105,6 +105,7 @@ async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
         running=int(dispatcher.current is not None),
         waiting=dispatcher.waiting,
         default_methods=dispatcher.default_methods[dispatcher.model_names[0]],
+        corpus=limits.corpus is not None,
         limits=schemas.LimitsAnswer(
             max_characters=limits.max_characters,
             max_tokens=limits.max_tokens,
@@ -137,7 +138,7 @@ async def metrics(dispatcher: TheDispatcher) -> Response:
 @router.post(
     "/explain",
     tags=["explain"],
-    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer,
+    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer | schemas.ContinuationsAnswer,
     responses={
         202: {"model": schemas.JobAnswer, "description": 'The job, with `"wait": false`'},
         **describe_errors(404, 413, 415, 422, 429, 500, 503, 504),
@@ -159,7 +160,7 @@ async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
         request_body, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names
     )
     continues = request_body.continuation is not None or request_body.max_new_tokens is not None
-    kind: Kind = "continuation" if continues else "explanation"
+    kind: JobKind = "continuation" if continues else "explanation"
     job = Job(body, request_body.model or dispatcher.model_names[0], methods, kind)
     dispatcher.submit(job)
     headers = {"Location": f"/api/jobs/{job.id}"}
@@ -206,7 +207,7 @@ async def job_events(job: KnownJob, dispatcher: TheDispatcher) -> StreamingRespo
 @router.get(
     "/jobs/{id}/result",
     tags=["jobs"],
-    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer,
+    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer | schemas.ContinuationsAnswer,
     responses=describe_errors(404, 409, 413, 422, 500, 503, 504),
 )
 async def job_result(job: FinishedJob) -> Response:

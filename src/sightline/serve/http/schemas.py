@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
+
+from sightline.results.artefacts import ArtefactReason
+from sightline.results.check import Check, Matters, SmallestSet, TestedWord
+from sightline.results.continuation import ContinuationRecord
+from sightline.results.explanation_records import TargetRecord
+from sightline.results.records import Record
 
 
 class ErrorAnswer(BaseModel):
@@ -13,7 +19,7 @@ class ErrorAnswer(BaseModel):
     error: str = Field(examples=["There is no method called 'rollot'. Did you mean 'rollout'?"])
 
 
-class ClassProbability(BaseModel):
+class ClassProbability(Record):
     """Probability and logit of one class."""
 
     label: str
@@ -21,7 +27,7 @@ class ClassProbability(BaseModel):
     logit: float
 
 
-class PredictionAnswer(BaseModel):
+class PredictionAnswer(Record):
     """The prediction of the model; `classes` are in the model's order."""
 
     index: int
@@ -30,7 +36,7 @@ class PredictionAnswer(BaseModel):
     classes: list[ClassProbability]
 
 
-class WordAnswer(BaseModel):
+class WordAnswer(Record):
     """A word: its characters [start, end) in the text (segment 0) or the pair (1), and its token positions."""
 
     text: str
@@ -40,32 +46,8 @@ class WordAnswer(BaseModel):
     tokens: list[int]
 
 
-class TargetAnswer(BaseModel):
-    """The quantity that is explained; `description` states it in words."""
-
-    description: str
-    index: int | None
-    label: str
-    contrast: int | None
-    contrast_label: str | None
-    quantity: str
-    position: int | None
-    span: list[int] | None
-
-
-class RemovalAnswer(BaseModel):
-    """Probability of the explained class after deleting a share `ratios` of the words, highest-ranked first.
-
-    `random` holds the same probabilities for random orderings of the words, one list per ordering.
-    """
-
-    ratios: list[float]
-    probabilities: list[float]
-    random: list[list[float]]
-
-
-class VerdictAnswer(BaseModel):
-    """How far to trust an explanation, judged by the effect of deleting its highest-ranked words."""
+class VerdictAnswer(Record):
+    """How far to trust an explanation, judged by the effect of deleting its strongest words."""
 
     level: Literal["holds", "weak", "poor", "unchecked"]
     words: str = Field(description="The level as shown on the page.")
@@ -73,14 +55,37 @@ class VerdictAnswer(BaseModel):
     sentences: list[str] = Field(description="What was measured.")
     warning: str | None = None
     reasons: list[str] = Field(description="The same as codes; the first one decided the level.")
-    numbers: dict[str, bool | float] = Field(description="The numbers behind it, by their names in `checks`.")
+    matters: Matters | None = Field(
+        description="Whether the strongest words matter more than random words; null if that was not tested."
+    )
+    p_value: float | None
+    alpha: float = Field(description="The level of the test.")
+    named: tuple[TestedWord, ...] = Field(
+        description="The words that were tested together and that a summary may name."
+    )
+    smallest_set: SmallestSet | None = Field(description="The fewest strongest words without which the label changes.")
+    calls: int = Field(description="Documents that the model read for the check.")
+    numbers: dict[str, float] = Field(description="The measurements in short.")
     detail: str | None = Field(default=None, description="Why no comparison was possible.")
 
 
-class ExplanationAnswer(BaseModel):
+class ArtefactAnswer(Record):
+    """Tokens whose score says nothing about a word; `reason` says why, as a code, and `meaning` in words."""
+
+    text: str
+    tokens: list[int]
+    score: float
+    reason: ArtefactReason
+    meaning: str
+    stays: float | None = Field(default=None, description="Share of the score that stays if the word is exchanged.")
+    moves: float | None = Field(default=None, description="Share of the score that moves with the word.")
+
+
+class ExplanationAnswer(Record):
     """The scores of one method per token and per word, and how far to trust them."""
 
-    target: TargetAnswer
+    headline: str
+    target: TargetRecord
     signed: bool = Field(
         description="Whether the sign means for (+) or against (−) the target; otherwise scores are magnitudes."
     )
@@ -89,11 +94,12 @@ class ExplanationAnswer(BaseModel):
     checks: dict[str, Any]
     verdict: VerdictAnswer
     sentences: list[str] = Field(description="Further statements: notices first, then checks.")
-    removal: RemovalAnswer | None = Field(description='The measurements of `"check": true`.')
+    check: Check | None = Field(description='The measurements of `"check": true`.')
+    artefacts: list[ArtefactAnswer] = Field(description="Scores that say nothing about a word.")
     options: dict[str, Any]
 
 
-class ResultAnswer(BaseModel):
+class ResultAnswer(Record):
     """The result of a job. `offsets`, `start` and `end` count Unicode characters."""
 
     id: str
@@ -114,23 +120,22 @@ class ResultAnswer(BaseModel):
     seconds: float
 
 
-class ContinuationAnswer(BaseModel):
+class ContinuationAnswer(ContinuationRecord):
     """The result for a continuation: what `sightline explain --continuation TEXT --format json` prints.
 
-    With several methods it is `{"format": "sightline-continuations", "continuations": […]}`, one such object per
-    method. `matrix` has one row per generated token and one column per token of prompt and continuation.
+    `matrix` has one row per generated token and one column per token of prompt and continuation.
     """
 
-    model_config = ConfigDict(extra="allow")
+    generated: list[str]
+    text: str
+    matrix: list[list[float]]
 
-    format: Literal["sightline-continuation", "sightline-continuations"]
-    method: str | None = None
-    origin: Literal["given", "generated"] | None = None
-    text: str | None = None
-    generated: list[str] | None = None
-    tokens: list[str] | None = None
-    probabilities: list[float] | None = None
-    matrix: list[list[float]] | None = None
+
+class ContinuationsAnswer(Record):
+    """The continuations by several methods."""
+
+    format: Literal["sightline-continuations"]
+    continuations: list[ContinuationAnswer]
 
 
 class ProgressAnswer(BaseModel):
@@ -243,6 +248,7 @@ class HealthAnswer(BaseModel):
     running: int
     waiting: int
     default_methods: list[str] = Field(description="The default methods of the first model.")
+    corpus: bool = Field(description="Whether the server shows the results of a run, at /corpus.")
     limits: LimitsAnswer
 
 

@@ -13,7 +13,7 @@ import uvicorn
 from sightline.errors import UsageError
 from sightline.serve.http.app import create_app
 from sightline.serve.http.guards import ALL_INTERFACES
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker.process import WorkerProcess
 
 _IDLE_SECONDS = 5
@@ -22,7 +22,7 @@ _SHUTDOWN_SECONDS = 2
 """How long open connections may take to finish when the server is stopped."""
 
 
-def serve(settings: Settings, host: str, port: int, announce: Callable[[str], None]) -> None:
+def serve(settings: ServerLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Load the models and answer requests until stopped; call `announce` with the address once it is ready."""
     with bound_socket(host, port) as listening:
         worker = WorkerProcess(settings)
@@ -39,7 +39,7 @@ def serve(settings: Settings, host: str, port: int, announce: Callable[[str], No
 class Server(uvicorn.Server):
     """A uvicorn server that reports when it is ready."""
 
-    def __init__(self, settings: Settings, worker: WorkerProcess, host: str, on_ready: Callable[[], None]) -> None:
+    def __init__(self, settings: ServerLimits, worker: WorkerProcess, host: str, on_ready: Callable[[], None]) -> None:
         app, self._end_jobs = create_app(settings, worker, host)
         super().__init__(
             uvicorn.Config(

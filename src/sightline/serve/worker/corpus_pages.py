@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sightline.corpus.store import Store
 from sightline.corpus.summary import summarise
-from sightline.serve.settings import CORPUS_ADDRESS
+from sightline.serve.limits import CORPUS_ADDRESS
 from sightline.view.corpus_page import render_corpus
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from sightline.errors import SightlineError
 from sightline.files.children import Message
+from sightline.serve.limits import ServerLimits
 from sightline.serve.refusal import Refusal, queue_full
-from sightline.serve.settings import Settings
 from sightline.serve.worker.jobs import Job, JobProgress, JobStore
 from sightline.serve.worker.process import WorkerProcess
 
@@ -48,7 +48,7 @@ class _Cancel:
 class Dispatcher:
     """The queue, the worker, and all known jobs."""
 
-    def __init__(self, settings: Settings, worker: WorkerProcess) -> None:
+    def __init__(self, settings: ServerLimits, worker: WorkerProcess) -> None:
         self.settings = settings
         self.job_store = JobStore(settings.kept_jobs, settings.kept_bytes)
         self.catalogue = worker.catalogue

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["explanation", "continuation"]
-Status = Literal["queued", "running", "done", "failed", "cancelled"]
+JobKind = Literal["explanation", "continuation"]
+JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Job:
     """The validated request as JSON."""
     model: str
     methods: list[str]
-    kind: Kind = "explanation"
+    kind: JobKind = "explanation"
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     """A random secret: everyone who knows it may read the result."""
-    status: Status = "queued"
+    status: JobStatus = "queued"
     progress: JobProgress = field(default_factory=JobProgress)
     facts: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, bytes] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Job:
         while not self.over:
             await self.wait_for_change()
 
-    def _end(self, status: Status) -> None:
+    def _end(self, status: JobStatus) -> None:
         self.status, self.ended = status, time.monotonic()
         self._notify()
 

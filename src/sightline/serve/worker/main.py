@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import ModelError, SightlineError, SizeError
 from sightline.files.children import Channel, Message
 from sightline.files.processes import exempt_loaded_objects, limit_memory, machine_memory, release_memory
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 
 if TYPE_CHECKING:
     from sightline.serve.worker.session import WorkerSession
@@ -41,7 +41,7 @@ class Cancelled(Exception):  # noqa: N818  # not an error: the client asked for 
     """Raised inside the computation of a cancelled job."""
 
 
-def run_worker(channel: Channel, settings: Settings) -> None:
+def run_worker(channel: Channel, settings: ServerLimits) -> None:
     """Answer messages until the server closes the connection; runs in a process of its own."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -54,7 +54,7 @@ def run_worker(channel: Channel, settings: Settings) -> None:
             release_memory()
 
 
-def _open_session(channel: Channel, settings: Settings) -> WorkerSession | None:
+def _open_session(channel: Channel, settings: ServerLimits) -> WorkerSession | None:
     """Load the models and send `ready`, or send `unable` and return None."""
     try:
         from sightline.serve.worker.session import WorkerSession

@@ -9,7 +9,7 @@ from typing import Self
 
 from sightline.errors import ModelError
 from sightline.files.children import Child, Message
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker import main
 
 _PRELOADED = ("sightline.serve.worker.session", "numba")
@@ -22,7 +22,7 @@ Replacing a worker then costs the loading of its models but not another five sec
 class WorkerProcess(Child):
     """One worker with its models loaded. `start` blocks until it is ready, so do not call it on the event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerLimits) -> None:
         super().__init__("sightline-worker", main.run_worker, settings, preload=_PRELOADED)
         self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.catalogue: dict[str, bytes] = {}

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.results.explanation_records import TargetRecord
 from sightline.view.words.headline import headline
-from sightline.view.words.lists import describe_verdicts
-from sightline.view.words.sentences import VerdictText, further_sentences, notices
+from sightline.view.words.sentences import further_sentences, notices
+from sightline.view.words.verdict import describe_verdict
 
 if TYPE_CHECKING:
     from sightline.models import Prediction
@@ -35,10 +36,7 @@ def result_record(job: str, model: str, report: Report, notes: Sequence[str], se
             {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment, "tokens": word.tokens}
             for word in first.words()
         ],
-        "explanations": {
-            method: _explanation(explanation, verdict)
-            for (method, _, explanation), verdict in zip(report.entries(), describe_verdicts(list(report)), strict=True)
-        },
+        "explanations": {method: _explanation(explanation) for method, _, explanation in report.entries()},
         "consensus": None if (consensus := report.consensus) is None else consensus.to_dict(),
         "notes": list(notes),
         "provenance": first.provenance,
@@ -60,17 +58,17 @@ def prediction_record(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _explanation(explanation: Explanation, verdict: VerdictText) -> dict[str, Any]:
+def _explanation(explanation: Explanation) -> dict[str, Any]:
     return {
         "headline": headline(explanation),
-        "target": {**explanation.target.to_dict(), "description": explanation.target.description()},
+        "target": TargetRecord.plain(explanation.target),
         "signed": explanation.signed,
         "scores": explanation.scores.tolist(),
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
-        "verdict": {**explanation.verdict.to_dict(), **verdict.to_dict()},
+        "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation).to_dict()},
         "sentences": [*notices(explanation), *further_sentences(explanation)],
-        "removal": None if explanation.removal is None else explanation.removal.to_dict(),
+        "check": None if explanation.check is None else explanation.check.to_dict(),
         "artefacts": explanation.describe_artefacts(),
         "options": explanation.options,
     }

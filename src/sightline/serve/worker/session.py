@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.analysis.maps import pooled_tile, strongest_relations
-from sightline.api.model import Model, load
+from sightline.api.load import load
+from sightline.api.model import Model
 from sightline.errors import InputError, OptionError, SizeError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.progress import Progress
 from sightline.results.continuation import combine_records
-from sightline.serve.settings import Settings
+from sightline.serve.limits import ServerLimits
 from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
@@ -45,7 +46,7 @@ Answer = tuple[dict[str, Any], dict[str, bytes]]
 class WorkerSession:
     """Loads the models, explains texts and answers questions about explained documents."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerLimits) -> None:
         self._settings = settings
         self._models: dict[str, Model] = {}
         for source in settings.models or (None,):

@@ -1,6 +1,6 @@
-"""Files people have, as the text a model reads: plain text, HTML, Word and OpenDocument, PDF."""
+"""Document files as text: plain text, HTML, Word, OpenDocument and PDF."""
 
-from sightline.text.documents.reading import (
+from sightline.text.documents.decoding import (
     MOST_BYTES,
     DocumentText,
     decode_document,

@@ -11,7 +11,7 @@ from sightline.analysis.relation_table import Direction
 from sightline.view import plots
 from sightline.view.plots.style import CATEGORIES
 from sightline.view.sections.pages import Picture, Section, Table
-from sightline.view.words.sentences import percent
+from sightline.view.words.phrases import percent
 from sightline.view.words.takeaways import chosen_heads, reference_counts, relation_frame, saturated_sides
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sightline.view import plots
-from sightline.view.inspect.comparison import HOW_TO_READ, measured_dots, similarity_tables
 from sightline.view.inspect.sections import anisotropy_parts, attribution_rankings, importance_parts
+from sightline.view.inspect.similarity import HOW_TO_READ, measured_dots, similarity_tables
 from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.phrases import count
 

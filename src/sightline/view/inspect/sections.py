@@ -12,12 +12,13 @@ from sightline.analysis.inspection import EFFECTIVE_TOKENS
 from sightline.methods.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
-from sightline.view.inspect.comparison import comparison_section
+from sightline.view.inspect.similarity import comparison_section
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
 from sightline.view.sections.pages import Links, Picture, Section, Table
-from sightline.view.words.lists import describe_verdicts
-from sightline.view.words.sentences import further_sentences, notices, percent, prediction_sentence
+from sightline.view.words.phrases import percent
+from sightline.view.words.sentences import further_sentences, notices, prediction_sentence
 from sightline.view.words.takeaways import takeaways
+from sightline.view.words.verdict import describe_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +56,11 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
     """Return the words that moved the explained number most."""
     explanation = inspection.explanations[name]
     by_type, by_position = inspection.by_type[name], inspection.by_position[name]
-    explained = inspection.explanations
-    verdicts = dict(zip(explained, describe_verdicts(list(explained.values())), strict=True))
     sentences = (
         f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
         f"{explanation.target.description()}.",
         *notices(explanation),
-        " ".join([*verdicts[name].sentences, *further_sentences(explanation)]),
+        " ".join([*describe_verdict(explanation).sentences, *further_sentences(explanation)]),
         _sink_sentence(inspection, by_position),
         filter_sentence(inspection),
     )

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from sightline.errors import UsageError
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
-from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import RANKS, RULES, dataset_section, words_title
 from sightline.view.inspect.sections import document_sections, effective_sentence, importance_frame
+from sightline.view.inspect.similarity import similarity_tables
 from sightline.view.sections.pages import describe_facts, document_title, write_sections
-from sightline.view.words.phrases import count, format_number
-from sightline.view.words.sentences import notices, percent, prediction_sentence
+from sightline.view.words.phrases import count, format_number, percent
+from sightline.view.words.sentences import notices, prediction_sentence
 from sightline.view.words.takeaways import TEXT_PAGE, chosen_heads, relation_frame
 from sightline.view.words.terminal import printable
 

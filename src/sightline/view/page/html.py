@@ -28,7 +28,7 @@ from sightline.view.sections.shell import embed_json, hash_source
 if TYPE_CHECKING:
     from sightline.results.report import Report
 
-LARGEST = 2_800_000
+LARGEST = 1_500_000
 """Bytes a report may have before optional arrays are left out."""
 
 
@@ -43,8 +43,8 @@ def style() -> str:
     light, dark = colours.css_variables("light"), colours.css_variables("dark")
     themes = (
         f".sightline{{{light}}}"
-        f"@media (prefers-color-scheme:dark){{.sightline:not([data-theme=light]){{{dark}}}}}"
-        f".sightline[data-theme=dark]{{{dark}}}"
+        f"@media screen and (prefers-color-scheme:dark){{.sightline:not([data-theme=light]){{{dark}}}}}"
+        f"@media screen{{.sightline[data-theme=dark]{{{dark}}}}}"
     )
     return f"{themes}\n{static('view.css')}{ramps}"
 

@@ -23,13 +23,17 @@ from sightline.view.page.html import script, style
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
 from sightline.view.words.phrases import SHARES_NOTE, format_share
-from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number
+from sightline.view.words.sentences import further_sentences, notices, number
+from sightline.view.words.verdict import MARKS, describe_verdict
 
 if TYPE_CHECKING:
     from sightline.results.explanation import Explanation
     from sightline.results.report import Report
 
 LISTED = 8
+MOST_WORDS = 600
+"""Words of the text that are shown; of a longer document those around the strongest."""
+AROUND = 20
 ARTEFACT_MARK = ";text-decoration:underline dotted"
 Predict = Callable[[str, "str | None"], Any]
 """Returns the `Prediction` for an edited text and its pair."""
@@ -63,7 +67,7 @@ def render_fragment(explanation: Explanation) -> str:
 
 def _verdict(explanation: Explanation) -> str:
     """Return how far to trust it: the mark first, then the reasons."""
-    text = describe_verdict(explanation.verdict)
+    text = describe_verdict(explanation)
     shape, words = MARKS[text.level]
     reasons = html.escape(" ".join(text.all_sentences))
     if text.warning is not None:
@@ -86,15 +90,25 @@ def _top_words(explanation: Explanation) -> list[str]:
 
 
 def _coloured_text(explanation: Explanation) -> str:
-    """Return each segment with tinted words; tints are half transparent, so that they suit any background."""
+    """Return each segment with tinted words; tints are half transparent, so that they suit any background.
+
+    Of a long document only the words around the strongest ones.
+    """
     units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
     scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
     flagged = explanation.artefact_tokens
+    shown = _shown_words(scores)
     blocks = []
     for segment, text in enumerate(explanation.encoding.segment_texts):
-        pieces = []
+        pieces: list[str] = []
+        is_shown = True
         for piece, place in text_pieces(text, segment, units):
+            if place is not None and is_shown != (place in shown):
+                is_shown = not is_shown
+                pieces += [] if is_shown else [" […] "]
+            if not is_shown:
+                continue
             word = html.escape(piece)
             if place is not None and levels[place]:
                 reason = next((flagged[position] for position in units.tokens[place] if position in flagged), None)
@@ -104,6 +118,19 @@ def _coloured_text(explanation: Explanation) -> str:
             pieces.append(word)
         blocks.append(f'<div dir="auto">{"".join(pieces)}</div>')
     return "<hr>".join(blocks)
+
+
+def _shown_words(scores: list[float]) -> set[int]:
+    """Return the numbers of the words that are shown: all, or those around the strongest."""
+    if len(scores) <= MOST_WORDS:
+        return set(range(len(scores)))
+    shown: set[int] = set()
+    for strongest in sorted(range(len(scores)), key=lambda place: -abs(scores[place])):
+        around = shown | set(range(max(0, strongest - AROUND), min(len(scores), strongest + AROUND + 1)))
+        if len(around) > MOST_WORDS or (shown and not scores[strongest]):
+            break
+        shown = around
+    return shown
 
 
 def _tint(explanation: Explanation, level: int) -> str:

@@ -28,18 +28,16 @@ from sightline.view.page.graphics import (
     fine_maps,
     heads_by_importance,
     pool_maps,
-    removal_curves,
-    removed_words,
 )
 from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline_parts
-from sightline.view.words.lists import describe_verdicts
-from sightline.view.words.phrases import describe_target, predicted_value
-from sightline.view.words.sentences import VerdictText, further_sentences, notices
+from sightline.view.words.phrases import describe_target, is_class, predicted_value
+from sightline.view.words.sentences import LARGEST_LOSS, further_sentences, notices
+from sightline.view.words.verdict import describe_verdict
 
 if TYPE_CHECKING:
-    from sightline.results.explanation import Explanation, RemovalCurve
-    from sightline.results.inside import Inside, Windows
+    from sightline.results.explanation import Explanation
+    from sightline.results.inside import Inside, StraightWindows
     from sightline.results.report import Report
     from sightline.text import Encoding
 
@@ -90,9 +88,9 @@ class Payload:
 
 
 def build(report: Report, *, title: str | None = None) -> Payload:
-    """Return what the page shows of a report; explanations that were checked bring their removal curves with them."""
+    """Return what the page shows of a report; explanations that were checked bring what was measured."""
     entries, inside, encoding = report.entries(), report.inside, report.encoding
-    targets, verdicts = _target_names(list(report)), describe_verdicts(list(report))
+    targets = _target_names(list(report))
     titles, summaries, formulas = report.titles, report.summaries, report.formulas
     payload = Payload(
         {
@@ -106,14 +104,13 @@ def build(report: Report, *, title: str | None = None) -> Payload:
                     "title": titles[method],
                     "summary": plain_summary(explanation.method, summaries[method]),
                     "formula": formulas[method],
-                    **_explanation(explanation, target, verdict),
+                    **_explanation(explanation, target),
                 }
-                for (method, _, explanation), target, verdict in zip(entries, targets, verdicts, strict=True)
+                for (method, _, explanation), target in zip(entries, targets, strict=True)
             ],
             "made": _origin(report),
             "inside": None if inside is None else _inside_facts(inside),
             "consensus": _consensus(report),
-            "curves": [curve.to_json() for curve in removal_curves(entries, targets, titles, verdicts)],
             "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
             "arrays": {},
         }
@@ -253,7 +250,7 @@ def _title(encoding: Encoding) -> str:
 # The explanations -----------------------------------------------------------------------------------------------------
 
 
-def _explanation(explanation: Explanation, target: str, verdict: VerdictText) -> dict[str, Any]:
+def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
     prediction = explanation.prediction
     ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda pair: -pair[1])
     return {
@@ -263,6 +260,7 @@ def _explanation(explanation: Explanation, target: str, verdict: VerdictText) ->
             "name": target,
             "label": _label(explanation),
             "description": f"the {describe_target(explanation)}{_quantity_note(explanation)}",
+            "is_class": is_class(explanation),
         },
         "prediction": {
             "label": prediction.label,
@@ -276,9 +274,10 @@ def _explanation(explanation: Explanation, target: str, verdict: VerdictText) ->
         ],
         "artefacts": list(_artefacts(explanation).items()),
         "notices": notices(explanation),
-        "verdict": verdict.to_dict(),
+        "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation).to_dict()},
         "checks": further_sentences(explanation),
-        "removal": None if explanation.removal is None else _removal(explanation, explanation.removal),
+        "order_only": float(explanation.checks.get("conservation_error", 0.0)) > LARGEST_LOSS,
+        "check": None if explanation.check is None else explanation.check.to_dict(),
         "facts": _facts(explanation),
     }
 
@@ -291,18 +290,6 @@ def _quantity_note(explanation: Explanation) -> str:
     return {"log_odds": " (the logarithm of p/(1 − p))", "logit": " (the score behind the probability)"}.get(
         target.quantity, ""
     )
-
-
-def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:
-    """What the check measured: numbers of words removed, the probability without them and without random ones."""
-    return {
-        "words": [float(count) for count in removed_words(explanation, removal)],
-        "shares": removal.ratios.tolist(),
-        "probabilities": removal.probabilities.tolist(),
-        "random": removal.random.mean(axis=0).tolist(),
-        "orders": len(removal.random),
-        "empty": explanation.checks.get("probability_empty"),
-    }
 
 
 def _origin(report: Report) -> dict[str, str]:
@@ -390,7 +377,7 @@ def _add_details(payload: Payload, inside: Inside) -> None:
         _add_maps(payload, inside)
 
 
-def _add_windows(payload: Payload, inside: Inside, windows: Windows) -> None:
+def _add_windows(payload: Payload, inside: Inside, windows: StraightWindows) -> None:
     """The straightened windows of the heads, the most important first."""
     coded, peak = encode_maps(windows.maps)
     payload.add_optional({"window.peaks": (peak, "float32")})

@@ -1,19 +1,19 @@
 """Figures in matplotlib. Each function takes finished numbers and returns a Figure; none computes a result."""
 
+from sightline.view.plots.attention_maps import attention_grid, attention_map, head_importance_map, window_map
+from sightline.view.plots.highlighted_text import report_overlay, text_overlay, text_overlays
 from sightline.view.plots.layers import (
     attention_graphs,
     layer_curves,
     layer_heat_map,
     relevance_matrices,
 )
-from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map, window_map
 from sightline.view.plots.positions import (
     instance_counts,
     lines_over_positions,
 )
 from sightline.view.plots.rankings import Measured, Ranking, ranked_bars, similarity_dots
 from sightline.view.plots.style import save_figure
-from sightline.view.plots.text import report_overlay, text_overlay, text_overlays
 
 __all__ = [
     "Measured",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import SizeError
 from sightline.methods.layer_kind import LayerKind
-from sightline.view.plots.maps import NAMED_TOKENS, to_unit_scale
+from sightline.view.plots.attention_maps import NAMED_TOKENS, to_unit_scale
 from sightline.view.plots.positions import WIDTH, pooled_columns
 from sightline.view.plots.style import (
     CATEGORIES,

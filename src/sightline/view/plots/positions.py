@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.view.plots.maps import NAMED_TOKENS
+from sightline.view.plots.attention_maps import NAMED_TOKENS
 from sightline.view.plots.style import (
     CATEGORIES,
     QUIET,

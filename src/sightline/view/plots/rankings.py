@@ -201,18 +201,18 @@ def _dots(axes: Axes, measured: Sequence[Measured]) -> None:
 
 @in_house_style
 def confidence_scatter(
-    confidence: Sequence[float], faithfulness: Sequence[float], correct: Sequence[bool | None], *, title: str
+    confidence: Sequence[float], fall: Sequence[float], correct: Sequence[bool | None], *, title: str
 ) -> Figure:
-    """Draw one dot per document: probability of the prediction against faithfulness of the explanation."""
+    """Draw one dot per document: probability of the prediction, and the fall of the log-odds in its check."""
     figure = new_figure(6.4, 4.0, title, "Right predictions are blue, wrong ones orange, those without a label grey.")
     axes = figure.add_subplot()
     if not len(confidence):
         empty_panel(axes, "No explanation was checked: run with --check.")
         return figure
     colours = [QUIET if right is None else FOR if right else AGAINST for right in correct]
-    axes.scatter(confidence, faithfulness, s=14, c=colours, alpha=0.7, linewidths=0)
+    axes.scatter(confidence, fall, s=14, c=colours, alpha=0.7, linewidths=0)
     axes.set_xlabel("probability of the predicted class")
-    axes.set_ylabel("faithfulness")
+    axes.set_ylabel("fall of the log-odds")
     return figure
 
 

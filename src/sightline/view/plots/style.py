@@ -15,6 +15,7 @@ no font has are drawn as `MISSING`, and one warning per figure names their scrip
 from __future__ import annotations
 
 import functools
+import io
 import re
 import textwrap
 import unicodedata
@@ -151,11 +152,10 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 def new_figure(width: float, height: float, title: str, caption: str = "") -> Figure:
     """Return an empty figure, inches wide and high, with a title above and a caption in small type below."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
-    figure = Figure(figsize=(width, height), dpi=PNG_RESOLUTION, layout=layout)
+    figure: Figure = _figure_class()(figsize=(width, height), dpi=PNG_RESOLUTION, layout=layout)
     FigureCanvasAgg(figure)
     figure.suptitle(
         _wrap(to_label(title), width * CHARACTERS_PER_INCH * 0.66),
@@ -166,6 +166,25 @@ def new_figure(width: float, height: float, title: str, caption: str = "") -> Fi
     if caption:
         figure.supxlabel(wrap_caption(caption, width), x=0.01, ha="left", fontsize=8, color=QUIET)
     return figure
+
+
+@cache
+def _figure_class() -> Any:
+    """Return the class of our figures: a notebook shows one without `%matplotlib inline`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook shows as a picture."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.set_dpi(PNG_RESOLUTION)
+            with house_style():
+                FigureCanvasAgg(self).print_png(buffer, metadata=_METADATA["png"])  # type: ignore[no-untyped-call]
+            return buffer.getvalue()
+
+    return NotebookFigure
 
 
 def wrap_caption(caption: str, width: float) -> str:

@@ -25,6 +25,8 @@ _PLAIN = {
     "norm_rollout": "How much of each word's vector reaches the answer, measured by length, through all layers.",
     "globenc": "How much of each word's vector reaches the answer, measured after each whole layer.",
     "alti": "How much each word shapes the vector that the answer is read from, whichever way.",
+    "decompx": "What each word passes on to the answer, for or against it, if all layers are read as straight lines.",
+    "alti_logit": "What every layer writes for or against the answer, shared out among the words it was mixed from.",
     "partial_lrp": "The share of the answer's score that the last layer's attention takes from each word.",
     "lrp": "The answer's score, handed back through the layers to the words it came from, for or against it.",
     "transatt": "Attention to each word through all layers, counted where it supports the answer.",

@@ -14,8 +14,8 @@ from sightline.evaluation.sanity import SanityResult
 from sightline.metrics import METRICS
 from sightline.metrics.registry import RANDOM_ORDERS
 from sightline.metrics.statistics import SIGNIFICANCE
-from sightline.view.words.phrases import count, format_number, format_range
-from sightline.view.words.sentences import demonstration_notices, percent
+from sightline.view.words.phrases import count, format_number, format_range, percent
+from sightline.view.words.sentences import demonstration_notices
 
 REFERENCE = (
     "One at a time: words in the order of their effects when each is removed alone, which is no upper limit. Methods "

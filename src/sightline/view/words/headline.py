@@ -1,157 +1,204 @@
-"""The sentence to quote: what the model says, the words that decided it, and how far to trust the explanation."""
+"""The sentence to quote: what the model says, the words that were tested, and what it would say without them.
+
+A summary names only words that were deleted together and made a difference (`Verdict.named`). Without a check it names
+the strongest words according to the method, and says that they were not checked.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sightline.results.explanation import merge_instances
 from sightline.view.words.lists import content_words
-from sightline.view.words.phrases import predicted_value, target_word, word_total
-from sightline.view.words.sentences import MARKS, percent, says_same_of_nothing
+from sightline.view.words.phrases import (
+    Part,
+    describe_amount,
+    describe_amounts,
+    is_class,
+    list_parts,
+    percent,
+    predicted_value,
+    quote,
+    target_word,
+)
+from sightline.view.words.verdict import NAMED, amount_name, says_same_without_text, would_say
 
 if TYPE_CHECKING:
+    from sightline.results.check import Check, SmallestSet
     from sightline.results.explanation import Explanation, WordScore
-    from sightline.results.verdict import Level, Reason
 
-CONSIDERED = 8
-"""Strongest words among which adjacent ones are joined to phrases."""
+LONGEST = 45
+"""Words of the sentence at most; fewer words of the document are named to keep to it."""
 QUOTED = 3
-LONGEST_PHRASE = 80
-"""Characters of a phrase that are quoted: a "word" may be a page of letters without a space."""
-SMALLEST_SHARE = 0.2
-"""A phrase is named if its score is at least this share of the strongest one's."""
-SMALLEST_PART = 0.1
-"""The same for the words that a phrase is made of."""
-SMALLEST_MAIN_SHARE = 0.1
-"""Share of the total magnitude of all words below which the named phrases are not called the main reason."""
-SMALLEST_MAIN_SUPPORT = 0.5
-"""The same for their share of what all words, stop words included, contribute for the class."""
+"""Words named without a check."""
 CLOSE_RACE = 0.1
 """Lead in probability below which the next class is named as well: a reader must not take 52 % for a decision."""
 CLOSE_SHARE = 0.8
 """Share of the probability of the first class that the next one must have as well: 13 % is far ahead of 5 %."""
 MOST_TOGETHER = 1.001
 """Probabilities that add up to more belong to labels that do not compete."""
-_TRUST: dict[Level, str] = {
-    "holds": "the explanation holds up",
-    "weak": "the explanation is weakly supported",
-    "poor": "do not trust this explanation",
-    "unchecked": "the explanation was not checked",
-}
-_SUPPORT: dict[Reason, str] = {
-    "chance_not_excluded": ", because chance is not ruled out",
-    "small_effect": ", because these words matter more than random ones, but not by enough",
-}
-"""Why an explanation is only weakly supported."""
-
-
-class Part(NamedTuple):
-    """A piece of the sentence; `token` is the first token of a phrase of the document."""
-
-    text: str
-    token: int | None = None
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """One or two words of the document, with their scores over all instances added up."""
-
-    text: str
-    score: float
-    token: int
 
 
 def headline(explanation: Explanation) -> str:
-    """Return "The model says “AI” (54 %), mainly because of “transfer learning”; the explanation holds up."."""
+    """Return the sentence, for example "The model says “positive” (97 %), because of “great” and “fun”. Without …"."""
     return "".join(part.text for part in headline_parts(explanation))
 
 
 def headline_parts(explanation: Explanation) -> list[Part]:
-    """Return the sentence in pieces, so that a page can link the phrases to their place in the text."""
-    prediction, target = explanation.prediction, explanation.target
-    level = explanation.verdict.level
-    trust = _TRUST.get(level, MARKS[level][1])
-    parts = [Part(_prediction_clause(explanation))]
-    phrases = decisive_phrases(explanation)
-    if "nothing_decides" in explanation.verdict.reasons:
-        return [*parts, Part("; nothing in the text decides.")]
-    if target.label != prediction.label:
-        if phrases:
-            opening = (
-                "what speaks most for “{}” is " if explanation.signed else "the most weight for or against “{}” is on "
-            )
-            parts += [Part(f"; {opening.format(target.label)}"), *_join(phrases)]
-        else:
-            parts.append(Part(f"; {_without_phrases(explanation, f'“{target.label}”')}"))
-    elif not phrases:
-        parts.append(Part(f"; {_without_phrases(explanation, 'it')}"))
-    elif level == "poor":
-        # A sentence that is quoted by halves must not name reasons that are none.
-        return [*parts, Part("; do not trust the explanation, which names "), *_join(phrases), Part(".")]
-    else:
-        parts += _reasons(explanation, phrases)
-        if clause := _without_passages(explanation):
-            parts.append(Part(f"; {clause}"))
-    if says_same_of_nothing(explanation.verdict):
-        same = f"it says “{target.label}” about an empty text as well"
-        if target.label != prediction.label:
-            same = f"the probability of “{target.label}” is about the same for an empty text"
-        parts.append(Part(f"; {same}"))
-    return [*parts, Part(f"; {trust}{_support(explanation)}.")]
+    """Return the sentence in pieces, so that a page can link the words to their place in the text.
 
-
-def _support(explanation: Explanation) -> str:
-    """Return what "weakly supported" means here: a reader must not take it for some support."""
-    return next((_SUPPORT[reason] for reason in explanation.verdict.reasons if reason in _SUPPORT), "")
-
-
-def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
-    """Return the phrases as the main reason if they carry most of the support, else as a part of it with their share.
-
-    Their share is also given if more speaks against the class, and a single word that outweighs them is named, stop
-    word or not. Scores without a sign say how much a word counts, not for which side: its words are no reasons yet.
+    The last piece says that the explanation was not checked, where it was not.
     """
-    named = sum(phrase.score for phrase in phrases)
-    share = named / word_total(explanation)
-    is_small = share < SMALLEST_MAIN_SHARE
-    part = [Part(f" ({'only ' if is_small else ''}{percent(share)} of the total)")]
+    for named, brief in [*((named, False) for named in range(NAMED, 0, -1)), (1, True)]:
+        parts = _parts(explanation, named, brief)
+        if len("".join(part.text for part in parts).split()) <= LONGEST:
+            return parts
+    return [parts[0], parts[-1] if explanation.check is None else Part(".")]
+
+
+def _parts(explanation: Explanation, named: int, brief: bool) -> list[Part]:
+    """Return the sentence with at most `named` words; `brief` leaves out the next class, opponents and random words."""
+    check, verdict = explanation.check, explanation.verdict
+    parts = [Part(_prediction_clause(explanation, brief))]
+    if "untrained_model" in verdict.reasons:
+        return [*parts, Part("; some weights of the model are random, so no explanation of it means anything.")]
+    if check is None:
+        ending = "; the explanation could not be checked." if verdict.detail else "; the explanation was not checked."
+        return [*parts, *_strongest_words(explanation), Part(ending)]
+    if not verdict.named:
+        return [*parts, Part(f"{_without_names(explanation, check, brief)}.")]
+    size = len(check.tested)
+    share = "" if check.deciding_set is None else f", {percent(size / check.words)} of the text"
+    names = list_parts(explanation, check.tested, named, unnamed=explanation.artefact_tokens)
+    effect = f"{share}, {_effect(explanation, check, brief)}."
+    if verdict.matters != "yes":
+        return [*parts, Part(". Without "), *names, Part(effect)]
+    parts += _reasons(explanation, names)
+    if check.opposing is not None and not brief:
+        opponent = Part(quote(check.opposing.text), check.opposing.tokens[0])
+        parts += [Part("; "), opponent, Part(" speaks more strongly against it")]
+    these = "this word" if size == 1 else f"these {size:,} words"
+    return [*parts, Part(f". Without {these}{effect}")]
+
+
+def _effect(explanation: Explanation, check: Check, brief: bool) -> str:
+    """Return what the model would say without the tested words, and what it says without random ones."""
+    if check.deciding_set is not None:
+        return _change(explanation, check, check.deciding_set, brief)
+    assert check.without_tested is not None
+    value = _amount_after(explanation, check, check.without_tested.value)
+    random = f"{check.counts[0]:,} random words" if len(check.counts) == 1 else "random words"
+    same = ", and an empty text gets the same answer" if says_same_without_text(check) else ""
+    falls = f"{amount_name(explanation)} would be {value}"
+    return falls if brief else f"{falls}; {random} never lowered it as much (0 of {len(check.random)}){same}"
+
+
+def _amount_after(explanation: Explanation, check: Check, value: float) -> str:
+    """Return "60 %", or "99.62 % instead of 99.64 %" where both read the same otherwise."""
+    after, before = describe_amounts(explanation, value, check.whole.value)
+    is_clear = describe_amount(explanation, value) != describe_amount(explanation, check.whole.value)
+    return after if is_clear else f"{after} instead of {before}"
+
+
+def _change(explanation: Explanation, check: Check, found: SmallestSet, brief: bool) -> str:
+    """Return what the model would say without the smallest set, and how often it does without random words."""
+    clause, sets, changed = would_say(explanation, check), found.random_sets, found.random_changed
+    random = "a random word" if found.random_words == 1 else f"{found.random_words:,} random words"
+    if not sets or brief:
+        return clause
+    if not changed:
+        return f"{clause}; {random} never did (0 of {sets})"
+    return f"{clause}; without {random}, this happens in {changed} of {sets} draws"
+
+
+def _without_names(explanation: Explanation, check: Check, brief: bool) -> str:
+    """Return the clause of a check after which no word is to be named."""
+    size, found = check.counts[-1], check.smallest_set
+    strongest = "the strongest word" if size == 1 else f"the {size:,} strongest words"
+    without = f"without {strongest}, {amount_name(explanation)} would be "
+    without += _amount_after(explanation, check, check.without[-1].value)
+    if check.matters == "opposite":
+        return f", but not because of the words that this explanation ranks highest: {without}"
+    if check.tested:
+        return f"; the scores of the strongest words belong to their positions, so none is named: {without}"
+    if check.matters == "yes":
+        if check.limit_reached:
+            return f"; the limit of readings was reached before fewer words could be named: {without}"
+        evidence = "the evidence" if _is_own(explanation) else f"the evidence for {quote(explanation.target.name)}"
+        return f"; {evidence} is spread over about {size:,} words: {without}"
+    if found is not None:
+        words = "1 word" if len(found) == 1 else f"{len(found):,} words"
+        return f". Without {words}, {percent(found.share)} of the text, {_change(explanation, check, found, brief)}"
+    if check.is_undecided:
+        deleted = "the strongest word" if check.searched == 1 else f"the {check.searched:,} strongest words"
+        return (
+            "; nothing in the text was found to decide this: an empty text gets the same answer, and deleting "
+            f"{deleted} does not change it"
+        )
+    if check.matters == "too_small":
+        return f" and hardly reacts to any words of the text: {without}"
+    if not check.random:
+        return ". The text is too short to show which words decide this"
+    return (
+        f". It was not shown which words decide this: deleting {strongest} according to {_method(explanation)} had no "
+        "clearly greater effect than deleting random words"
+    )
+
+
+def _strongest_words(explanation: Explanation) -> list[Part]:
+    """Return the words with the highest scores, which nothing but the method speaks for yet."""
+    words = _ranked(explanation)
+    if not words:
+        return []
+    parts = list_parts(explanation, words, QUOTED)
     if not explanation.signed:
-        return [Part("; the most weight, for or against, is on "), *_join(phrases), *(part if is_small else [])]
-    words = merge_instances(explanation.words())
-    support = sum(word.score for word in words if word.score > 0)
-    opposition = -sum(word.score for word in words if word.score < 0)
-    is_main = not is_small and named >= SMALLEST_MAIN_SUPPORT * support
-    because = f"{_source(explanation)}{'mainly' if is_main else 'in part'} because of "
-    reasons = [Part(f", {because}"), *_join(phrases), *([] if is_main and opposition <= named else part)]
-    opponent = min(words, key=lambda word: word.score)
-    if -opponent.score > named:
-        reasons += [Part("; "), Part(f"“{_shorten(opponent.text)}”", opponent.tokens[0])]
-        reasons.append(Part(" speaks more strongly against it"))
-    return reasons
+        return [Part(f"; according to {_method(explanation)}, the most weight is on "), *parts]
+    return _reasons(explanation, parts, f"according to {_method(explanation)}")
 
 
-def _source(explanation: Explanation) -> str:
-    """Return "according to AttnLRP " unless the check showed that the words matter: until then, a method says so."""
-    if explanation.verdict.level == "holds":
-        return ""
+def _ranked(explanation: Explanation) -> list[WordScore]:
+    """Return all instances of the `QUOTED` content words with the highest scores above 0."""
+    instances: dict[str, list[WordScore]] = {}
+    for word in content_words(explanation):
+        instances.setdefault(word.text.casefold(), []).append(word)
+    totals = {key: sum(word.score for word in words) for key, words in instances.items()}
+    best = sorted((key for key in totals if totals[key] > 0), key=lambda key: -totals[key])[:QUOTED]
+    return [word for key in best for word in instances[key]]
+
+
+def _reasons(explanation: Explanation, words: Sequence[Part], source: str = "") -> list[Part]:
+    """Return the words as reasons for the prediction, or as what speaks for another class that is explained."""
+    target = explanation.target
+    if _is_own(explanation):
+        return [Part(f", {source and f'{source} '}because of "), *words]
+    now = ""
+    if is_class(explanation) and explanation.check is not None:
+        now = f" ({percent(explanation.check.whole.probability)})"
+    return [Part(f"; {source and f'{source}, '}what speaks most for {quote(target.name)}{now} is "), *words]
+
+
+def _is_own(explanation: Explanation) -> bool:
+    """Say whether what is explained is what the model says."""
+    return explanation.target.label == explanation.prediction.label or predicted_value(explanation) is not None
+
+
+def _method(explanation: Explanation) -> str:
     from sightline.results.report import method_title
 
-    return f"according to {method_title(explanation)} "
+    return method_title(explanation)
 
 
-def _prediction_clause(explanation: Explanation) -> str:
+def _prediction_clause(explanation: Explanation, brief: bool) -> str:
     """Return what the model says; a model of one output (a regression, a similarity) gives a number, not a class."""
     prediction, reference = explanation.prediction, explanation.provenance.get("similar_to")
     value, word = predicted_value(explanation), target_word(explanation)
     if value is not None and reference is not None:
-        return f"The model gives the similarity to “{_shorten(str(reference))}” the value {value}"
+        return f"The model gives the similarity to {quote(str(reference))} the value {value}"
     if value is not None:
-        return f"The model gives “{prediction.label}” the value {value}"
-    where = "" if word is None else f" at “{_shorten(word)}”"
-    return f"The model says “{prediction.label}” ({percent(prediction.probability)}{_close_rival(explanation)}){where}"
+        return f"The model gives {quote(prediction.label)} the value {value}"
+    where = "" if word is None else f" at {quote(word)}"
+    sure = f"{percent(prediction.probability)}{'' if brief else _close_rival(explanation)}"
+    return f"The model says {quote(prediction.label)} ({sure}){where}"
 
 
 def _close_rival(explanation: Explanation) -> str:
@@ -165,86 +212,8 @@ def _close_rival(explanation: Explanation) -> str:
     if not others or float(sum(prediction.probabilities)) > MOST_TOGETHER:
         return ""
     probability, label = max(others)
-    named = f"“{_shorten(label)}” with {percent(probability)}"
+    named = f"{quote(label)} with {percent(probability)}"
     if probability > prediction.probability:  # the best answer, where "no answer" is ahead
         return f", less than {named}"
     is_close = prediction.probability - probability < CLOSE_RACE and probability >= CLOSE_SHARE * prediction.probability
     return f", hardly more than {named}" if is_close else ""
-
-
-def _without_passages(explanation: Explanation) -> str:
-    """Return what the model would say without the strongest sentences, if they and only they change its prediction."""
-    checks = explanation.checks
-    if checks.get("passages_label") in (None, explanation.prediction.label) or checks.get("passages_random_changed"):
-        return ""
-    count = int(checks["passages_removed"])
-    number = {2: "two", 3: "three", 5: "five", 10: "ten"}.get(count, str(count))
-    sentences = "strongest sentence" if count == 1 else f"{number} strongest sentences"
-    share = percent(float(checks["passages_share"]))
-    return f"without the {sentences} of the text ({share} of its words) it would say “{checks['passages_label']}”"
-
-
-def _without_phrases(explanation: Explanation, what: str) -> str:
-    """Return the clause for an explanation in which no content word counts for `what`."""
-    if not explanation.signed:
-        return "no word stands out"
-    if any(word.score > 0.0 for word in explanation.words()):
-        return f"only stop words, punctuation or artefacts support {what}"
-    return f"no word supports {what}"
-
-
-def decisive_phrases(explanation: Explanation) -> list[Phrase]:
-    """Return up to `QUOTED` phrases with the highest scores, without stop words, punctuation and artefacts.
-
-    Two words are one phrase if the rarer of them stands beside the other in at least half of its instances.
-    """
-    words = content_words(explanation)
-    scores: dict[str, float] = {}
-    strongest: dict[str, WordScore] = {}
-    for word in words:
-        key = word.text.casefold()
-        scores[key] = scores.get(key, 0.0) + word.score
-        if key not in strongest or word.score > strongest[key].score:
-            strongest[key] = word
-    ranked = sorted(scores, key=lambda key: -scores[key])[:CONSIDERED]
-    considered = [key for key in ranked if scores[key] > 0 and scores[key] >= SMALLEST_PART * scores[ranked[0]]]
-    phrases = _phrases(words, considered, scores, strongest)
-    phrases.sort(key=lambda phrase: -phrase.score)
-    return [phrase for phrase in phrases[:QUOTED] if phrase.score >= SMALLEST_SHARE * phrases[0].score]
-
-
-def _phrases(
-    words: list[WordScore], considered: list[str], scores: dict[str, float], strongest: dict[str, WordScore]
-) -> list[Phrase]:
-    """Return every considered word once: joined with a neighbour where the two usually stand together."""
-    counts = Counter(word.text.casefold() for word in words)
-    pairs: dict[tuple[str, str], list[WordScore]] = {}
-    for first, second in pairwise(words):
-        pair = first.text.casefold(), second.text.casefold()
-        adjacent = second.index == first.index + 1 and second.segment == first.segment
-        if adjacent and pair[0] != pair[1] and pair[0] in considered and pair[1] in considered:
-            pairs.setdefault(pair, []).append(first)
-    left, phrases = set(considered), []
-    for (first_key, second_key), places in sorted(pairs.items(), key=lambda item: -len(item[1])):
-        together = 2 * len(places) >= min(counts[first_key], counts[second_key])
-        if together and {first_key, second_key} <= left:
-            left -= {first_key, second_key}
-            place = max(places, key=lambda word: word.score)
-            text = f"{place.text} {next(w.text for w in words if w.index == place.index + 1)}"
-            phrases.append(Phrase(text, scores[first_key] + scores[second_key], place.tokens[0]))
-    phrases += [Phrase(strongest[key].text, scores[key], strongest[key].tokens[0]) for key in considered if key in left]
-    return phrases
-
-
-def _join(phrases: list[Phrase]) -> list[Part]:
-    """Return the phrases in quotation marks with commas and "and" between them."""
-    parts: list[Part] = []
-    for number, phrase in enumerate(phrases):
-        if number:
-            parts.append(Part(" and " if number == len(phrases) - 1 else ", "))
-        parts.append(Part(f"“{_shorten(phrase.text)}”", phrase.token))
-    return parts
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_PHRASE else f"{text[: LONGEST_PHRASE - 1]}…"

@@ -1,9 +1,12 @@
-"""Phrases inside sentences: numbers with a minus sign, counted nouns, shares of the total, what is explained."""
+"""Phrases inside sentences: numbers with a minus sign, counted nouns, listed words, what is explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from sightline.analysis.filters import TokenFilter
 
 if TYPE_CHECKING:
     from sightline.results.explanation import Explanation, WordScore
@@ -11,12 +14,89 @@ if TYPE_CHECKING:
 NO_INTERVAL = "no interval"
 """Stands for the ends of an interval where too few documents were measured."""
 SMALLEST_PERCENT = 0.01
+MOST_DIGITS = 6
+"""Decimals of a percentage, and digits beyond three of a value, to which amounts are compared."""
+FILLERS = TokenFilter(meaningful=True)
+"""Words that say little: stop words that are no reason, and punctuation."""
+LONGEST_PHRASE = 80
+"""Characters of a word that are quoted: a "word" may be a page of letters without a space."""
 SHARES_NOTE = "Shares are of the total of absolute word scores, not of the probability."
+
+
+class Part(NamedTuple):
+    """A piece of a sentence; `token` is the first token of a word of the document."""
+
+    text: str
+    token: int | None = None
+
+
+class Word(Protocol):
+    """A word of the document."""
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Positions of its tokens."""
+
+
+def quote(text: str) -> str:
+    """Return a text in quotation marks, shortened to `LONGEST_PHRASE`."""
+    return f"“{text if len(text) <= LONGEST_PHRASE else f'{text[: LONGEST_PHRASE - 1]}…'}”"
+
+
+def list_parts(
+    explanation: Explanation, words: Sequence[Word], most: int, *, unnamed: Iterable[int] = ()
+) -> list[Part]:
+    """Return "“good” (×2), “old” and 3 more words": the strongest first, `most` different ones.
+
+    Instances of a word are listed once and counted, so that the numbers add up. Words that say little come last; those
+    at the tokens `unnamed` are only counted.
+    """
+    silent = set(unnamed)
+    instances: dict[str, list[Word]] = {}
+    for word in words:
+        if silent.isdisjoint(word.tokens):
+            instances.setdefault(word.text.casefold(), []).append(word)
+
+    def rank(key: str) -> tuple[bool, float]:
+        score = sum(float(explanation.scores[list(word.tokens)].sum()) for word in instances[key])
+        return FILLERS.drops(key), -score
+
+    named = sorted(instances, key=rank)[:most]
+    parts = [_named_part(instances[key]) for key in named]
+    if left := len(words) - sum(len(instances[key]) for key in named):
+        parts.append(Part(f"{left} more word{'s' if left > 1 else ''}"))
+    listed: list[Part] = []
+    for place, part in enumerate(parts):
+        if place:
+            listed.append(Part(" and " if place == len(parts) - 1 else ", "))
+        listed.append(part)
+    return listed
+
+
+def _named_part(instances: Sequence[Word]) -> Part:
+    times = f" (×{len(instances)})" if len(instances) > 1 else ""
+    return Part(f"{quote(instances[0].text)}{times}", instances[0].tokens[0])
 
 
 def count(number: int, noun: str) -> str:
     """Return "1 document", "2 documents"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a share as people write it (0.3 %, 12 %): never 0 % for something, never 100 % for less than all."""
+    value = 100.0 * share
+    if value == 0.0 or value >= 100.0:
+        return f"{value:.0f} %"
+    if 0.0 < value < 0.05:
+        return "< 0.1 %"
+    if 99.5 <= value < 100.0:
+        return f"{value:.1f} %" if value < 99.95 else "> 99.9 %"
+    return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:.0f} %"
 
 
 def format_range(
@@ -68,8 +148,38 @@ def predicted_value(explanation: Explanation) -> str | None:
     """Return the number that a model of one output gives (a regression, a similarity); None if it chooses a class."""
     prediction = explanation.prediction
     if len(prediction.labels) == 1 and prediction.probability == 1.0:
-        return f"{float(prediction.logits[0]):.3g}"
+        return format_number(float(prediction.logits[0]))
     return None
+
+
+def is_class(explanation: Explanation) -> bool:
+    """Say whether the log-odds of what is explained are those of a probability: not for a value, a contrast, a span."""
+    target = explanation.target
+    return target.contrast is None and target.span is None and predicted_value(explanation) is None
+
+
+def describe_amount(explanation: Explanation, value: float) -> str:
+    """Return what a check measured as people read it: the probability behind log-odds, else the number itself."""
+    if not is_class(explanation):
+        return format_number(value)
+    return percent(_probability(value))
+
+
+def _probability(log_odds: float) -> float:
+    return math.exp(min(log_odds, 0.0)) / (1.0 + math.exp(-abs(log_odds)))
+
+
+def describe_amounts(explanation: Explanation, *values: float) -> list[str]:
+    """Return several amounts, with enough digits that different ones do not read the same."""
+    texts = [describe_amount(explanation, value) for value in values]
+    for digits in range(1, MOST_DIGITS):
+        if len(set(texts)) == len(set(values)):
+            break
+        if is_class(explanation):
+            texts = [f"{100.0 * _probability(value):.{digits}f} %" for value in values]
+        else:
+            texts = [format_number(value, f".{3 + digits}g") for value in values]
+    return texts
 
 
 def describe_target(explanation: Explanation) -> str:

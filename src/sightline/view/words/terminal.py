@@ -16,16 +16,10 @@ from typing import TYPE_CHECKING
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.words.headline import headline
-from sightline.view.words.lists import WordLists, describe_verdicts, list_words
-from sightline.view.words.phrases import SHARES_NOTE, describe_target, format_share, predicted_value
-from sightline.view.words.sentences import (
-    MARKS,
-    VerdictText,
-    describe_verdict,
-    further_sentences,
-    notices,
-    percent,
-)
+from sightline.view.words.lists import WordLists, list_words
+from sightline.view.words.phrases import SHARES_NOTE, describe_target, format_share, percent, predicted_value
+from sightline.view.words.sentences import further_sentences, notices
+from sightline.view.words.verdict import MARKS, describe_verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,15 +58,12 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "␊").replace("\r", "␍")
 
 
-def plain_report(
-    explanation: Explanation, top: int = 10, *, all_words: bool = False, verdict: VerdictText | None = None
-) -> str:
+def plain_report(explanation: Explanation, top: int = 10, *, all_words: bool = False) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words.
 
-    `all_words` lists stop words, punctuation and artefacts as well. `verdict`: the verdict in sentences, if it is to be
-    compared with those of other explanations (`lists.describe_verdicts`).
+    `all_words` lists stop words, punctuation and artefacts as well.
     """
-    prediction, trust = explanation.prediction, verdict or describe_verdict(explanation.verdict)
+    prediction, trust = explanation.prediction, describe_verdict(explanation)
     lists = list_words(explanation, top, all_words=all_words)
     lines: list[tuple[str, ...]] = [
         ("summary", headline(explanation)),
@@ -120,7 +111,8 @@ def print_report(
     console.print(_prediction(explanations[0]))
     if consensus is not None:
         console.print(Text(printable(consensus)))
-    for explanation, trust in zip(explanations, describe_verdicts(explanations), strict=True):
+    for explanation in explanations:
+        trust = describe_verdict(explanation)
         console.print()
         target = printable(describe_target(explanation))
         console.print(Text.assemble((explanation.method, "bold"), f" explains the {target}"))
