@@ -324,12 +324,14 @@ def test_results_come_as_arrow_or_pandas(store):
 def test_every_other_field_is_a_column_of_the_documents(model, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text(
-        'text,label,year,score,code,status,it\'s/a "name",split\n'
-        "the old mill,AI,2022,0.5,007,new,x,test\nthe river,PL,2023,0.54,010,old,,train\nhello world,AI,,1,1,,y,test\n"
+        'text,label,year,score,code,status,it\'s/a "name",split,mixed\n'
+        "the old mill,AI,2022,0.5,007,new,x,test,007\nthe river,PL,2023,0.54,010,old,,train, 0.54\n"
+        "hello world,AI,,1,1,,y,test,0.5\n"
     )
     store = sl.run(path, model, methods=["rollout"], out=tmp_path / "run", measures=())
     table = store.documents()
     assert store.documents("score = 0.5")["row"].tolist() == [0]
+    assert store.documents("mixed = 0.5")["row"].tolist() == [2]
     assert store.documents("year > 2022")["row"].tolist() == [1]
     assert store.documents("code = '007'")["row"].tolist() == [0]
     assert store.documents("year IS NULL")["row"].tolist() == [2]

@@ -371,9 +371,10 @@ def _condition(where: str | None) -> str:
 
 MOST_FIELDS = 1_000
 """Fields that become columns; each is read once to see whether it holds numbers."""
-_WHOLE = r"[+-]?(0|[1-9]\d{0,17})"
-_NUMBER = rf"{_WHOLE}(\.\d*)?([eE][+-]?\d{{1,3}})?"
-"""As in `streaming`: leading zeros belong to a name."""
+_WHOLE = r"\s*[+-]?(0|[1-9]\d{0,17})\s*"
+_DIGITS = r"\s*[+-]?\d{1,31}\s*"
+_NUMBER = r"\s*[+-]?\d{1,31}(\.\d*)?([eE][+-]?\d{1,3})?\s*"
+"""As in `streaming`: a column of digits alone, with leading zeros or of more than 64 bits, holds names."""
 
 
 def metadata_columns(connection: duckdb.DuckDBPyConnection, taken: Sequence[str]) -> str:
@@ -395,12 +396,13 @@ def metadata_columns(connection: duckdb.DuckDBPyConnection, taken: Sequence[str]
         names.add(name.casefold())
         pointer = "/" + field.replace("~", "~0").replace("/", "~1").replace("'", "''")
         value = f"json_extract_string(r.metadata, '{pointer}')"
-        whole, number = connection.execute(
-            f"""SELECT bool_and(regexp_full_match(cell, $1)), bool_and(regexp_full_match(cell, $2))
-                FROM (SELECT {value} AS cell FROM rows r) WHERE cell != ''""",
-            [_WHOLE, _NUMBER],
+        whole, digits, number = connection.execute(
+            f"""SELECT bool_and(regexp_full_match(cell, $1)), bool_and(regexp_full_match(cell, $2)),
+                bool_and(regexp_full_match(cell, $3))
+                FROM (SELECT {value} AS cell FROM rows r) WHERE trim(cell) != ''""",
+            [_WHOLE, _DIGITS, _NUMBER],
         ).fetchall()[0]
-        if number:
-            value = f"TRY_CAST(nullif({value}, '') AS {'BIGINT' if whole else 'DOUBLE'})"
+        if number and (whole or not digits):
+            value = f"TRY_CAST(nullif(trim({value}), '') AS {'BIGINT' if whole else 'DOUBLE'})"
         parts.append(f", {value} AS {quote(name)}")
     return "".join(parts)

@@ -27,8 +27,8 @@ from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row
 
 _BATCH_ROWS = 1024
-_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,30})(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?", re.ASCII)
-"""A number in a text; one with leading zeros is a name, such as a postcode."""
+_NUMBER = re.compile(r"\s*[+-]?(?P<whole>\d{1,31})(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?\s*", re.ASCII)
+"""A number in a text, with blanks around it or not."""
 _ROW = "_sightline_row"
 """Column of the place of a row in its batch."""
 SourceRow = tuple[int, str, Mapping[str, Any]]
@@ -133,20 +133,31 @@ def _from_memory(source: Any, selection: Selection) -> Iterator[Row]:
 def _number_fields(rows: Iterable[Mapping[str, Any]]) -> dict[str, type[int] | type[float]]:
     """Return the fields whose cells are texts that are all numbers or empty, as CSV files write numbers.
 
-    DuckDB would otherwise cast the cells to the type of the number they are compared with, and round them.
+    DuckDB would otherwise cast the cells to the type of the number they are compared with, and round them. Whole
+    numbers of which some have leading zeros (postcodes) or more than 64 bits are names.
     """
-    kinds: dict[str, type[int] | type[float] | None] = {}
+    kinds: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.items():
-            if value is None or value == "" or kinds.get(name, int) is None:
-                continue
-            match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-            whole = match is not None and match["rest"] is None
-            if match is None or (whole and abs(int(value)) >= 2**63):
-                kinds[name] = None
-            elif kinds.get(name) is not float:
-                kinds[name] = int if whole else float
-    return {name: kind for name, kind in kinds.items() if kind is not None}
+            known = kinds.setdefault(name, set())
+            if "text" not in known and value is not None and (not isinstance(value, str) or value.strip()):
+                known.add(_kind(value))
+    return {
+        name: float if "fraction" in known else int
+        for name, known in kinds.items()
+        if known == {"whole"} or ("fraction" in known and "text" not in known)
+    }
+
+
+def _kind(value: Any) -> str:
+    """Return whether a cell is a "whole" number, a "fraction", the "name" of something in digits, or "text"."""
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return "text"
+    if match["rest"] is not None:
+        return "fraction"
+    digits = match["whole"]
+    return "name" if (digits[0] == "0" and len(digits) > 1) or int(digits) >= 2**63 else "whole"
 
 
 def _satisfying(
@@ -180,7 +191,7 @@ def _columns(rows: list[Mapping[str, Any]], numbers: Mapping[str, type[int] | ty
     for name in dict.fromkeys(str(field) for row in rows for field in row):
         values = [row.get(name) for row in rows]
         if name in numbers:
-            values = [numbers[name](value) if value else None for value in values]
+            values = [numbers[name](value) if value and value.strip() else None for value in values]
         kinds = {type(value) for value in values if value is not None}
         plain = kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool})
         try:
