@@ -291,6 +291,9 @@ def test_questions_on_one_context_are_held_out_together():
     assert not contexts[0] & contexts[1]
     assert len(made.validation) == 16
     assert len(made.train) == 64
+    spaced = [{**row, "context": f"{row['context']} {' ' * (place % 3)}"} for place, row in enumerate(data)]
+    made = read_training_data(spaced, **COLUMNS, task="question_answering", validation=0.2)
+    assert not {row.text.strip() for row in made.train} & {row.text.strip() for row in made.validation}
 
 
 SPACES = {"context": "the mill  is old", "question": "who", "answer": [[8, 10]]}

@@ -239,7 +239,7 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
     generator = np.random.default_rng(seed)
     chosen: set[int] = set()
     if task == "question_answering":
-        contexts = _by_group([str(row.text) for row in rows])
+        contexts = _by_group([_content(row)[0] for row in rows])
         if len(contexts) < 2:
             raise InputError(
                 "All questions have the same context, so none can be held out for validation. Give rows of another "
