@@ -58,6 +58,18 @@ def test_no_context_of_the_caller_changes_a_result(context, family):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_default_device_of_the_caller_holds_nothing():
+    model = tiny_model("bert", dtype=torch.float32)
+    document = model.encode(ids=tiny_ids("bert", 9))
+    expected, logits = explain_all(model, document), model.predict(document).logits
+    with torch.device("meta"):
+        scores = explain_all(model, document)
+        np.testing.assert_array_equal(model.predict(document).logits, logits)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(scores[name], values, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_threads_may_share_a_trace():
     model = tiny_model("bert")
     document = model.encode(ids=tiny_ids("bert", 30))
