@@ -229,16 +229,18 @@ def test_nothing_of_the_method_survives_other_scores(model):
     assert pickle.loads(pickle.dumps(edited)).method == edited.method
 
 
-def test_an_explanation_of_another_class_keeps_nothing_that_was_measured_for_the_first(model):
+def test_an_explanation_of_something_else_keeps_nothing_that_was_measured_for_the_first(model):
     checked = model.check(model.explain(TEXT, "attcat"))
     other = model.explain(f"{TEXT} and then some", "attcat", target=0 if checked.target.index else 1)
-    for change in ({"target": other.target}, {"prediction": other.prediction}):
+    document = dataclasses.replace(checked.encoding, text=checked.encoding.text.upper())
+    for change in ({"target": other.target}, {"prediction": other.prediction}, {"encoding": document}):
         changed = dataclasses.replace(checked, **change)
         assert changed.method == "attcat (edited)"
         assert changed.verdict.level == "unchecked"
         assert (changed.layers, changed.exchange) == (None, None)
         assert not changed.checks.keys() - {"untrained"}
-    same = dataclasses.replace(checked, target=dataclasses.replace(checked.target), provenance={"by": "hand"})
+    equal = {name: dataclasses.replace(getattr(checked, name)) for name in ("target", "encoding")}
+    same = dataclasses.replace(checked, **equal, provenance={"by": "hand"})
     assert (same.method, same.verdict) == (checked.method, checked.verdict)
 
 

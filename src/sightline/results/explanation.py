@@ -85,9 +85,9 @@ class Explanation(ReadOnlyArrays):
     Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain JSON values, so that
     every explanation can be saved.
 
-    `dataclasses.replace(explanation, scores=...)` makes an explanation of other scores, or with `target=` and
-    `prediction=` one of something else: "(edited)" is added to the method, and layers, checks, options and extras that
-    are not given as well are dropped.
+    `dataclasses.replace(explanation, scores=...)` makes an explanation of other scores, or with `target=`,
+    `prediction=` and `encoding=` one of something else: "(edited)" is added to the method, and layers, checks, options
+    and extras that are not given as well are dropped.
     """
 
     method: str
@@ -118,7 +118,7 @@ class Explanation(ReadOnlyArrays):
     """What deleting words showed, if the explanation was checked (`check=True`)."""
     exchange: Exchange | None = None
     """What exchanging the strongest words showed, if that was done (`check=True`); see `artefacts`."""
-    _origin: tuple[tuple[str, Target, Prediction], dict[str, Any]] | None = None
+    _origin: tuple[tuple[str, Target, Prediction, Encoding], dict[str, Any]] | None = None
     """Digest of the scores, what they explain, and what belongs to them, which `dataclasses.replace` hands on; not for
     callers."""
 
@@ -137,12 +137,12 @@ class Explanation(ReadOnlyArrays):
         self._drop_foreign_check()
         self._set("_origin", (self._subject(), {name: getattr(self, name) for name in _OF_THE_METHOD}))
 
-    def _subject(self) -> tuple[str, Target, Prediction]:
-        """Return what all other fields are about: the scores, the target and the prediction."""
-        return fingerprint_scores(self.scores), self.target, self.prediction
+    def _subject(self) -> tuple[str, Target, Prediction, Encoding]:
+        """Return what all other fields are about: the scores, the target, the prediction and the document."""
+        return fingerprint_scores(self.scores), self.target, self.prediction, self.encoding
 
     def _drop_stale_fields(self) -> None:
-        """Remove what belongs to other scores, another target or another prediction, unless it was replaced as well."""
+        """Remove what belongs to another subject (`_subject`), unless it was replaced as well."""
         if self._origin is None or self._origin[0] == self._subject():
             return
         stale = {name for name, value in self._origin[1].items() if getattr(self, name) is value}
