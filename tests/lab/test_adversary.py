@@ -36,7 +36,7 @@ def documents(model):
 
 @pytest.fixture(scope="module")
 def result(model, documents):
-    tests = ("uniform", "permuted", "frozen", "unfrozen")
+    tests = ("uniform", "permuted", "frozen", "retrained", "unfrozen")
     return sl.lab.adversary(model, documents, tests=tests, strengths=(0.1, 2.0), labels=[0, 1, 2], **QUICK)
 
 
@@ -47,9 +47,9 @@ def output_of(model, encoding, weights):
         return torch.softmax(module.decode(torch.from_numpy(weights) @ hidden[0]), dim=-1).numpy()
 
 
-@pytest.mark.parametrize("test", ["uniform", "permuted", "frozen"])
+@pytest.mark.parametrize("test", ["uniform", "permuted", "frozen", "retrained"])
 def test_outputs_and_distances_are_those_of_the_other_weights(model, documents, result, test):
-    pairs = result.select(test, 2.0 if test == "frozen" else None)
+    pairs = result.select(test, 2.0 if test in ("frozen", "retrained") else None)
     assert [pair.encoding for pair in pairs] == documents
     for pair in pairs:
         np.testing.assert_allclose(
@@ -76,11 +76,35 @@ def test_more_strength_moves_the_weights_further(result):
         assert pair.tvd - 2.0 * pair.jsd < 0  # better than leaving the weights as they are
 
 
+@pytest.mark.parametrize("test", ["retrained", "unfrozen"])
+def test_documents_are_measured_with_what_others_have_taught(model, documents, test):
+    options = {"tests": [test], "strengths": [1.0], "epochs": 2}
+    halves = sl.lab.adversary(model, documents, **options)
+    for first in (0, 1):
+        given = sl.lab.adversary(model, documents[first::2], training=documents[1 - first :: 2], **options)
+        for pair, other in zip(halves.pairs[first::2], given.pairs, strict=True):
+            np.testing.assert_allclose(pair.other_weights, other.other_weights, atol=1e-12)
+            np.testing.assert_allclose(pair.other_probabilities, other.other_probabilities, atol=1e-12)
+    with pytest.raises(InputError, match="give at least two"):
+        sl.lab.adversary(model, documents[:1], **options)
+    with pytest.raises(OptionError, match="training has no effect: only retrained and unfrozen learn"):
+        sl.lab.adversary(model, documents, tests=["uniform"], training=documents)
+
+
+@pytest.mark.parametrize("test", ["retrained", "unfrozen"])
+def test_learning_moves_the_weights_and_holds_the_predictions(model, test):
+    documents = [model.encode(ids=ids_of(n, seed=n)) for n in range(6, 30)]
+    options = {"tests": [test], "strengths": [2.0], "training": documents, "learning_rate": 0.02}
+    short, long = (sl.lab.adversary(model, documents, epochs=epochs, **options).pairs for epochs in (1, 60))
+    objectives = [np.mean([pair.tvd - 2.0 * pair.jsd for pair in pairs]) for pairs in (short, long)]
+    assert objectives[1] < min(0, objectives[0] - 0.01)
+
+
 def test_the_table_has_a_row_for_every_test_and_strength(result):
     table = result.table()
     assert list(zip(table["test"], table["documents"], strict=True)) == [
         *(("uniform", 3), ("permuted", 3)),
-        *(("frozen", 3), ("frozen", 3), ("unfrozen", 3), ("unfrozen", 3)),
+        *(("frozen", 3), ("frozen", 3), ("retrained", 3), ("retrained", 3), ("unfrozen", 3), ("unfrozen", 3)),
     ]
     assert (table["jsd"] <= np.log(2) + 1e-9).all()
     assert table[["jsd_low", "jsd_high", "tvd_low", "tvd_high"]].isna().to_numpy().all()  # of three documents

@@ -9,18 +9,20 @@ weights did. If weights far away leave the prediction in place, the weights are 
 | uniform | the same weight on every attended token | Wiegreffe & Pinter 2019 |
 | permuted | the same weights in random order; the median TVD over the orders | Jain & Wallace 2019 |
 | frozen | softmax(z'), z' of every document minimises TVD − λ·JSD; encoder and decoder stay | Jain & Wallace |
-| unfrozen | those of a second model, trained to minimise the mean of TVD − λ·JSD | Wiegreffe & Pinter |
+| retrained | a new attention, trained to minimise the mean of TVD − λ·JSD; the rest stays | Meister et al. 2021 |
+| unfrozen | a new model, trained to minimise the same from scratch | Wiegreffe & Pinter |
 
-JSD rather than KL, which is infinite where sparse weights are 0. Larger λ buys more distance for more change of the
-prediction, so results come for a grid of λ.
+The last two are measured on documents that they did not learn from. JSD rather than KL, which is infinite where sparse
+weights are 0. Larger λ buys more distance for more change of the prediction, so results come for a grid of λ.
 
 Shapes: D documents, N tokens of the longest, R restarts, C classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -35,7 +37,7 @@ from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.metrics.statistics import mean_interval
 from sightline.models.classes import classes_of, no_class
 from sightline.models.inputs import pad_inputs
-from sightline.progress import Progress, StepProgress
+from sightline.progress import Progress
 from sightline.settings.values import check_seed, refuse_unused
 from sightline.text import Encoding
 
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
-Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
-TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
+Test = Literal["uniform", "permuted", "frozen", "retrained", "unfrozen"]
+TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "retrained", "unfrozen")
 DEFAULT_TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
-WITH_STRENGTH: tuple[Test, ...] = ("frozen", "unfrozen")
+LEARNT: tuple[Test, ...] = ("retrained", "unfrozen")
+"""Tests that train an attention, or a whole model."""
+WITH_STRENGTH: tuple[Test, ...] = ("frozen", *LEARNT)
 STRENGTHS = (0.1, 1.0)
 DOCUMENTS_AT_ONCE = 64
 LARGEST_STRENGTH = 1e6
@@ -153,6 +157,7 @@ def adversary(
     tests: Sequence[Test] = DEFAULT_TESTS,
     strengths: Sequence[float] | None = None,
     labels: Sequence[int | str] | None = None,
+    training: Iterable[str | Encoding] | None = None,
     steps: int = 200,
     restarts: int = 3,
     permutations: int = 100,
@@ -163,37 +168,39 @@ def adversary(
 ) -> AdversarialResult:
     """Run tests of the weights of a model with a single attention on documents.
 
-    strengths: the grid of λ of "frozen" and "unfrozen", 0.1 and 1 by default. steps, restarts: Adam steps and random
-    starts of "frozen". permutations: random orders of "permuted". epochs, learning_rate: training of "unfrozen".
-    labels: class of every document, for accuracies.
+    strengths: the grid of λ of "frozen", "retrained" and "unfrozen", 0.1 and 1 by default. steps, restarts: Adam steps
+    and random starts of "frozen". permutations: random orders of "permuted". training, epochs, learning_rate: the
+    documents that "retrained" and "unfrozen" learn from, and how; without `training`, each half of the documents is
+    measured with what the other half has taught. labels: class of every document, for accuracies.
     """
     check_seed(seed)
     if not set(tests) & set(WITH_STRENGTH):
-        refuse_unused({"strengths": strengths}, f"has no effect: only {' and '.join(WITH_STRENGTH)} have a λ.")
+        refuse_unused({"strengths": strengths}, f"has no effect: only {', '.join(WITH_STRENGTH)} have a λ.")
     strengths = STRENGTHS if strengths is None else strengths
     encodings = _check(model, documents, tests, strengths, steps, restarts, permutations, epochs)
+    learnt = [test for test in tests if test in LEARNT]
+    if not learnt:
+        refuse_unused({"training": training}, f"has no effect: only {' and '.join(LEARNT)} learn.")
+    folds = _folds(encodings, None if training is None else _encode(model, training)) if learnt else []
     numbers = None if labels is None else _class_numbers(model, labels, len(encodings))
     generator = torch.Generator().manual_seed(seed)
     batches = list(_base_batches(model, encodings))
     pairs: list[AttentionPair] = []
     for test in dict.fromkeys(tests):
         for strength in strengths if test in WITH_STRENGTH else (None,):
-            other_model = None
-            if test == "unfrozen":
+            if test in LEARNT:
                 assert strength is not None
-                other_model = _train_adversary(
-                    model, batches, strength, epochs, learning_rate, seed, _name_progress(progress, test)
-                )
+                teach = partial(_train_adversary, model, test, strength, epochs, learning_rate, seed, progress)
+                pairs += _learnt_pairs(model, encodings, folds, teach, test, strength)
+                continue
             for number, batch in enumerate(batches):
                 if progress is not None:
                     progress(f"{test} attention", number, len(batches))
-                others = _other_weights(
-                    model, batch, test, strength, other_model, steps, restarts, permutations, generator
-                )
+                others = _other_weights(model, batch, test, strength, steps, restarts, permutations, generator)
                 pairs += _pairs(batch, *others, test, strength)
     settings = {"steps": steps, "restarts": restarts, "permutations": permutations, "seed": seed}
-    if "unfrozen" in tests:
-        settings["epochs"] = epochs
+    if learnt:
+        settings |= {"epochs": epochs, "training": len(folds[0][0])}
     provenance = {name: str(value) for name, value in settings.items()} | model.provenance()
     return AdversarialResult(tuple(pairs), numbers, tuple(map(str, model.labels)), provenance)
 
@@ -203,7 +210,6 @@ def _other_weights(
     batch: _Batch,
     test: Test,
     strength: float | None,
-    other_model: Any,
     steps: int,
     restarts: int,
     permutations: int,
@@ -216,14 +222,8 @@ def _other_weights(
         return uniform, _outputs(model, batch.hidden, uniform)
     if test == "permuted":
         return _median_permutation(model, batch, permutations, generator)
-    if test == "frozen":
-        assert strength is not None
-        return _optimise(model, batch, strength, steps, restarts, generator)
-    with torch.no_grad():
-        hidden, attended = other_model.model.encode(batch.ids, batch.mask)
-        weights = other_model.model.attention.weights(hidden, attended)
-        logits = other_model.decode((weights[:, :, None] * hidden).sum(dim=1))
-    return weights, model.network.task.probabilities(logits)
+    assert strength is not None
+    return _optimise(model, batch, strength, steps, restarts, generator)
 
 
 def _outputs(model: Model, hidden: Tensor, weights: Tensor) -> Tensor:
@@ -278,29 +278,67 @@ def _objective(weights: Tensor, outputs: Tensor, batch: _Batch, strength: float)
     return total_variation(outputs, batch.probabilities) - strength * jensen_shannon(weights, batch.weights)
 
 
+def _folds(encodings: list[Encoding], training: list[Encoding] | None) -> list[tuple[list[Encoding], list[int]]]:
+    """Return what is learnt from, and the places of the documents that are measured then: given ones, or each half."""
+    if training is not None:
+        return [(training, list(range(len(encodings))))]
+    if len(encodings) < 2:
+        raise InputError(
+            f"{' and '.join(LEARNT)} are measured on documents that they did not learn from: give at least two, or "
+            "others as training=."
+        )
+    return [(encodings[1 - first :: 2], list(range(first, len(encodings), 2))) for first in (0, 1)]
+
+
+def _learnt_pairs(
+    model: Model,
+    encodings: Sequence[Encoding],
+    folds: Sequence[tuple[list[Encoding], list[int]]],
+    teach: Callable[[list[Encoding]], Any],
+    test: Test,
+    strength: float,
+) -> list[AttentionPair]:
+    """Return the pair of every document, from what was learnt without it."""
+    pairs: dict[int, AttentionPair] = {}
+    for source, places in folds:
+        other = teach(source)
+        for start, batch in enumerate(_base_batches(model, [encodings[place] for place in places])):
+            with torch.no_grad():
+                *_, weights, outputs = _read(model, other, batch.ids, batch.mask)
+            here = places[start * DOCUMENTS_AT_ONCE :]
+            pairs |= zip(here, _pairs(batch, weights, outputs, test, strength), strict=False)
+    return [pairs[place] for place in range(len(encodings))]
+
+
 def _train_adversary(
     model: Model,
-    batches: Sequence[_Batch],
+    test: Test,
     strength: float,
     epochs: int,
     learning_rate: float,
     seed: int,
-    progress: StepProgress | None,
+    progress: Progress | None,
+    documents: Sequence[Encoding],
 ) -> Any:
-    """Train a second model of the same config from scratch to minimise the mean of TVD − λ·JSD."""
+    """Train a second model of the same config to minimise the mean of TVD − λ·JSD.
+
+    "unfrozen" begins with new weights. "retrained" has the base model's, but a new attention, and learns only that.
+    """
     base: Any = model.network.module
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
-        module = type(base)(base.config).to(base.dtype).train()
-        optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate)
+        module = type(base)(base.config).to(base.device, base.dtype).train()
+        if test == "retrained":
+            new = {f"model.attention.{name}": value for name, value in module.model.attention.state_dict().items()}
+            module.load_state_dict({**base.state_dict(), **new})
+            module.eval().requires_grad_(False).model.attention.requires_grad_(True)
+        optimiser = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=learning_rate)
         for epoch in range(epochs):
             if progress is not None:
-                progress(epoch, epochs)
-            for number in torch.randperm(len(batches)).tolist():
-                batch = batches[number]
-                hidden, attended = module.model.encode(batch.ids, batch.mask)
-                weights = module.model.attention.weights(hidden, attended)
-                outputs = model.network.task.probabilities(module.decode((weights[:, :, None] * hidden).sum(dim=1)))
+                progress(f"training for {test} attention", epoch, epochs)
+            order = torch.randperm(len(documents)).tolist()
+            for batch in _base_batches(model, [documents[place] for place in order]):
+                *_, weights, outputs = _read(model, module, batch.ids, batch.mask)
                 loss = _objective(weights, outputs, batch, strength).mean()
                 optimiser.zero_grad()
                 torch.autograd.backward(loss)
@@ -308,19 +346,23 @@ def _train_adversary(
     return module.eval()
 
 
+def _read(model: Model, module: Any, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return h (D, N, d), which tokens may get weight, the weights (D, N) and the output (D, C) of a module."""
+    hidden, attended = module.model.encode(ids, mask)
+    weights = module.model.attention.weights(hidden, attended)
+    context = (weights[:, :, None] * hidden).sum(dim=1)
+    return hidden, attended, weights, model.network.task.probabilities(module.decode(context))
+
+
 def _base_batches(model: Model, encodings: Sequence[Encoding]) -> Iterable[_Batch]:
     """Yield what the base model makes of the documents, in their order."""
-    network = model.network
-    module: Any = network.module
     for start in range(0, len(encodings), DOCUMENTS_AT_ONCE):
         part = list(encodings[start : start + DOCUMENTS_AT_ONCE])
-        inputs = pad_inputs(network, part)
+        inputs = pad_inputs(model.network, part)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         with torch.no_grad():
-            hidden, attended = module.model.encode(ids, mask)
-            weights = module.model.attention.weights(hidden, attended)
-            probabilities = network.task.probabilities(module.decode((weights[:, :, None] * hidden).sum(dim=1)))
-        yield _Batch(part, ids, mask, hidden, attended, weights, probabilities)
+            read = _read(model, model.network.module, ids, mask)
+        yield _Batch(part, ids, mask, *read)
 
 
 def _pairs(
@@ -372,6 +414,10 @@ def _check(
         raise OptionError(f"strengths must be positive numbers up to {LARGEST_STRENGTH:.0e}, at least one.")
     if any(count < 1 for count in counts):
         raise OptionError("steps, restarts, permutations and epochs must be at least 1.")
+    return _encode(model, documents)
+
+
+def _encode(model: Model, documents: Iterable[str | Encoding]) -> list[Encoding]:
     if isinstance(documents, str | Encoding):
         raise InputError("documents= is a list of texts or encodings; put a single one into a list.")
     encodings = [
@@ -400,9 +446,3 @@ def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tup
     if unknown is not None:
         raise InputError(no_class(unknown, model.labels))
     return tuple(index for label in labels if (index := classes[label]) is not None)
-
-
-def _name_progress(progress: Progress | None, test: str) -> StepProgress | None:
-    if progress is None:
-        return None
-    return lambda done, total: progress(f"training for {test} attention", done, total)

@@ -191,13 +191,13 @@ class AdversarySettings(SelectionSettings):
         flag=("--tests", "--test"),
         metavar="NAME,…",
         read=split_names,
-        help="uniform, permuted, frozen, unfrozen; may be repeated. [default: the first three]",
+        help="uniform, permuted, frozen, retrained, unfrozen; may be repeated. [default: the first three]",
     )
     strengths: tuple[float, ...] | None = option(
         None,
         metavar="X,…",
         read=_strengths,
-        help="Values of λ of frozen and unfrozen: how much distance of the weights counts. [default: 0.1,1]",
+        help="Values of λ of the last three: how much distance of the weights counts. [default: 0.1,1]",
     )
     output: Path | None = option(
         None,

@@ -32,6 +32,7 @@ TITLES: dict[Test, str] = {
     "uniform": "The same weight on every word",
     "permuted": "The same weights in random order",
     "frozen": "Weights optimised for each document",
+    "retrained": "Weights of a new attention",
     "unfrozen": "Weights of a second model",
 }
 MEANINGS: dict[Test, str] = {
@@ -41,7 +42,9 @@ MEANINGS: dict[Test, str] = {
     "the prediction is shown.",
     "frozen": "Weights that minimise TVD − λ·JSD, searched for each document alone. Encoder and decoder stay as they "
     "are. No part of the model computes these weights from the text.",
-    "unfrozen": "A second model was trained on these documents to minimise TVD − λ·JSD. Its representations differ "
+    "retrained": "A new attention was trained on other documents to minimise TVD − λ·JSD. Encoder and decoder stay as "
+    "they are.",
+    "unfrozen": "A second model was trained on other documents to minimise TVD − λ·JSD. Its representations differ "
     "from the first model's as well, not only its weights.",
 }
 TERMS = {
