@@ -78,6 +78,15 @@ def test_a_run_that_was_interrupted_within_an_epoch_reads_the_rest_of_its_rows(s
     assert_resumed_as(uninterrupted["between"], tmp_path / "model", **BETWEEN)
 
 
+def test_a_run_with_its_own_rate_for_attention_and_amsgrad_resumes(uninterrupted, tmp_path):
+    options = BETWEEN | {"attention_rate": 4.0, "amsgrad": True}
+    whole = sl.lab.train(noisy_rows(), "new-bilstm", out=tmp_path / "whole", **options)
+    plain = uninterrupted["between"]
+    assert sl.load(whole.folder).network.weights_hash != sl.load(plain.folder).network.weights_hash
+    interrupt(tmp_path / "model", 9, **options)
+    assert_resumed_as(whole, tmp_path / "model", **options)
+
+
 def test_a_checkpoint_that_was_written_or_deleted_in_part_is_not_used(uninterrupted, tmp_path):
     interrupt(tmp_path / "model", 9, **BETWEEN)
     work = tmp_path / "model.training"

@@ -729,6 +729,26 @@ def test_mixed_precision_rounds_the_forward_pass_and_keeps_the_weights(tmp_path)
 
 
 @pytest.mark.slow
+def test_the_single_attention_learns_at_a_rate_of_its_own_and_never_decays(tmp_path):
+    def weights(name, **options):
+        trained = sl.lab.train(rows(), "new-bilstm", out=tmp_path / name, max_steps=1, warmup=0.0, **SMALL, **options)
+        return load_file(trained.folder / "model.safetensors")
+
+    rates = [weights(f"rate {rate}", attention_rate=rate, weight_decay=0.0) for rate in (1.0, 3.0, 5.0)]
+    decayed = weights("decayed", weight_decay=0.5)
+    for name in rates[0]:
+        first, second, third = (part[name] for part in rates)
+        is_attention = name.startswith("model.attention.")
+        # One step of AdamW is linear in its rate.
+        torch.testing.assert_close(third - second, second - first, atol=1e-6, rtol=0)
+        assert torch.equal(first, second) != is_attention
+        if is_attention:
+            assert torch.equal(decayed[name], first)
+    assert not torch.equal(decayed["classifier.weight"], rates[0]["classifier.weight"])
+    with pytest.raises(OptionError, match="attention_rate is for models with a single attention"):
+        sl.lab.train(rows(), "new-encoder", out=tmp_path / "encoder", attention_rate=2.0)
+
+
 def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]

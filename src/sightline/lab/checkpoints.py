@@ -245,7 +245,8 @@ def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
                 if value.shape != (() if name == "step" else shapes[int(number)]) or not value.is_floating_point():
                     raise ValueError(key)
                 averages.setdefault(int(number), {})[name] = value.float() if name == "step" else value
-        if any(frozenset(names) != _AVERAGES for names in averages.values()):
+        wanted = _AVERAGES | {"max_exp_avg_sq"} if optimizer.param_groups[0]["amsgrad"] else _AVERAGES
+        if any(frozenset(names) != wanted for names in averages.values()):
             raise ValueError("a parameter without averages")
         stored = optimizer.state_dict()
         for group, rate in zip(stored["param_groups"], progress.last_lr, strict=True):

@@ -188,6 +188,9 @@ def _run(
         refuse_unused(
             unused, f"is not possible: a '{module.config.model_type}' model cannot compute activations again."
         )
+    if not network.family.single_attention:
+        unused = {"attention_rate": settings.attention_rate != 1}
+        refuse_unused(unused, "is for models with a single attention (new-bilstm, new-transformer).")
     max_tokens = _max_tokens(network.max_tokens, tokenizer, data, settings.max_tokens)
     sets = _make_sets(data, module, tokenizer, max_tokens, settings.seed)
     open_work_folder()
@@ -235,6 +238,8 @@ def _run(
         "eval_dataset": sets["validation"],
         "compute_metrics": sets["validation"].measure,
         "callbacks": [ShowProgress(progress), *callbacks],
+        "amsgrad": settings.amsgrad,
+        "attention_rate": settings.attention_rate,
     }
     weights = _class_weights(data) if settings.class_weights else None
     if answers:

@@ -27,6 +27,7 @@ from sightline.lab.checkpoints import (
     write_checkpoint,
 )
 from sightline.lab.training_tasks import NO_CLASS
+from sightline.models.single_attention import SingleAttentionConfig
 from sightline.progress import Progress
 
 
@@ -37,11 +38,26 @@ class DivergedError(SightlineError):
 class CheckedTrainer(Trainer):  # type: ignore[misc]
     """The library's Trainer, stopped by the first loss that is not finite."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, amsgrad: bool = False, attention_rate: float = 1.0, **options: Any) -> None:
         super().__init__(**options)
+        self.amsgrad, self.attention_rate = amsgrad, attention_rate
         # The losses here are means over a batch, so accumulated gradients have to be divided by the number of batches.
         self.model_accepts_loss_kwargs = False
         self._names = _accepted_names(self.model)
+
+    def create_optimizer(self, *arguments: Any, **options: Any) -> Any:
+        """Return AdamW; a single attention is a group of its own, without weight decay (Meister et al. 2021)."""
+        optimizer = super().create_optimizer(*arguments, **options)
+        is_single = isinstance(self.model.config, SingleAttentionConfig)
+        attention = list(self.model.model.attention.parameters()) if is_single else []
+        for group in optimizer.param_groups:
+            group["amsgrad"] = self.amsgrad
+            group["params"] = [parameter for parameter in group["params"] if not any(parameter is a for a in attention)]
+        if attention:
+            rate = self.args.learning_rate * self.attention_rate
+            own = {"params": attention, "lr": rate, "weight_decay": 0.0, "amsgrad": self.amsgrad}
+            optimizer.add_param_group(own)
+        return optimizer
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
         """Run one step; raise DivergedError at a loss that is not finite."""

@@ -33,6 +33,12 @@ class CommonTrainingSettings(SeedSettings):
     """Batches whose gradients are added up before a step."""
     weight_decay: float = option(0.01, low=0, metavar="X", help="Weight decay.")
     """Weight decay."""
+    amsgrad: bool = option(False, help="Let steps never grow again (AMSGrad).")
+    """Let AdamW divide by the largest average of squared gradients so far (AMSGrad)."""
+    attention_rate: float = option(
+        1.0, above=0, metavar="X", help="Factor of the learning rate for the attention of new-bilstm, new-transformer."
+    )
+    """Factor of the learning rate for the attention of a model with a single one, which never has weight decay."""
     precision: Precision = option("float32", help="Number type of the forward pass; weights stay in float32.")
     """Number type of the forward pass; weights and their updates stay in float32. "float16" needs a GPU."""
     max_tokens: int | None = option(
