@@ -4,8 +4,9 @@
     rollout  row of [CLS] in Â^l ⋯ Â^1, Â = (Ā + I)/2
     flow     maximum flow from ([CLS], l) to every input, with capacities Â
 
-Each, for each layer, is compared by Spearman's ρ over all tokens, [CLS] and [SEP] included, with blank-out (the drop of
-the correct class's probability when a token is replaced by the unknown token) and with the norm of the input gradient.
+Each, for each layer, is compared by Spearman's ρ over all tokens, [CLS] and [SEP] included, and over the words alone,
+with blank-out (the drop of the correct class's probability when a token is replaced by the unknown token) and with the
+norm of the input gradient.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ VIEWS = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
 REFERENCES = {"blank_out": "occlusion", "gradient": "gradient"}
 
 
+OVER = ("all", "words")
+"""The tokens that are ranked: all, as in the paper, or all but the special ones."""
 BLANK_OUT = {"replacement": "unk", "quantity": "probability", "special": True, "budget": None}
 """Every token is replaced in turn, special ones too."""
 
@@ -43,7 +46,7 @@ def measure_layers(
             target = None if example.label is None else classes.get(example.label)
             yield measure_sentence(subject, example, target, references)
 
-    identity = {"model": subject.identity, "views": list(VIEWS), "references": references, "tokens": "all"}
+    identity = {"model": subject.identity, "views": list(VIEWS), "references": references, "tokens": OVER}
     return bench.measure_documents(name, identity, examples, measure, at_once=10)
 
 
@@ -61,11 +64,13 @@ def measure_sentence(
     )
     layers = {view: np.asarray(explained[name].layers) for view, name in VIEWS.items()}
     importance = {name: np.abs(explained[REFERENCES[name]].scores) for name in references}
+    places = dict(zip(OVER, (slice(None), np.flatnonzero(~trace.encoding.special)), strict=True))
     return {
         **{
-            f"{reference} {view}": [rank_correlation(row, scores) for row in rows]
+            f"{reference} {view} {over}": [rank_correlation(row[places[over]], scores[places[over]]) for row in rows]
             for reference, scores in importance.items()
             for view, rows in layers.items()
+            for over in OVER
         },
         "entropy": [evenness(row) for row in layers["raw"]],
         "cancelled": cancelled_share(trace).mean(axis=1),

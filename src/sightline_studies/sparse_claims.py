@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.lab import LambdaCurve
 from sightline_studies.accuracy import has_learnt
 from sightline_studies.sparse_steps import (
+    ATTACKED,
     LAMBDAS,
+    LEARNT,
     PROJECTIONS,
     Cell,
 )
@@ -27,7 +30,6 @@ EVEN = 0.93
 """Normalised entropy from which attention counts as even: it has then not been learnt, and says nothing."""
 BOUND = min(published("sparse_entropy", "entropy_of_g_h_mean"))
 HALF = math.log(2) / 2
-RESAMPLES = 1000
 Group = Mapping[str, Cell]
 CLAIMS = (
     Claim(
@@ -63,8 +65,8 @@ CLAIMS = (
     ),
     Claim(
         "other weights, same output",
-        "Under sparse attention, too, very different weights give nearly the same output.",
-        f"JSD of optimised weights to the model's; the claim is that it is above half of its bound, {HALF:.2f}",
+        "Under sparse attention, too, very different weights can be learnt that give nearly the same output.",
+        f"JSD of the adversary's weights to the model's; the claim is that it is above half of its bound, {HALF:.2f}",
         "Table 5",
     ),
 )
@@ -75,21 +77,19 @@ def column_of(cell: Cell, key: str) -> list[float]:
     return [np.nan if entry[key] is None else entry[key] for entry in cell.documents]
 
 
+def of_adversary(cell: Cell, test: str, key: str) -> list[float]:
+    """Return "jsd" or "tvd", whether the adversary is "right" (0 or 1), or the "change" of that, per document."""
+    pairs = [pair for pair in cell.others if pair["test"] == test]
+    if key == "change":
+        return [float(pair["other_right"]) - float(pair["right"]) for pair in pairs]
+    return [float(pair["other_right" if key == "right" else key]) for pair in pairs]
+
+
 def trend_with_lambda(columns: npt.ArrayLike, seed: int) -> Measured:
     """Return Pearson's correlation of λ with the mean over documents, columns (λ, D), interval over documents."""
     values = np.asarray(columns, dtype=np.float64)
-    values = values[:, np.isfinite(values).all(axis=0)]
-    count = values.shape[1]
-    if count < 2:
-        return Measured.of([])
-
-    def correlate(means: Any) -> float:
-        return float(np.corrcoef(list(LAMBDAS.values()), means)[0, 1]) if np.ptp(means) else 0.0
-
-    generator = np.random.default_rng(seed)
-    drawn = [correlate(values[:, generator.integers(count, size=count)].mean(axis=1)) for _ in range(RESAMPLES)]
-    low, high = np.quantile(drawn, (0.025, 0.975)) if count > 5 else (np.nan, np.nan)
-    return Measured(correlate(values.mean(axis=1)), float(low), float(high), count)
+    curve = LambdaCurve(tuple(LAMBDAS), np.array(list(LAMBDAS.values())), {"gradient_entropy": values})
+    return Measured(*curve.correlation("gradient_entropy", seed=seed), int(np.isfinite(values).all(axis=0).sum()))
 
 
 def groups_of(cells: Sequence[Cell]) -> dict[tuple[str, str], dict[str, Cell]]:
@@ -150,10 +150,11 @@ def judge_claims(cells: Sequence[Cell], seed: int) -> list[Finding]:
         known = (round(taus[0] - taus[1], 2),)
         aside = "not so in the printed table either" if known[0] >= 0 else _aside(group, PRINTED)
         cases[3].append(Case(title, change, known, below=True, set_aside=aside))
-        sparse = group["sparsemax"]
-        jsd = Measured.of([pair["jsd"] for pair in sparse.others if pair["test"] == "frozen"], seed)
-        known = published("sparse_adversarial", "jsd", adversary="frozen", **printed_keys(data, encoder))
-        cases[5].append(Case(title, jsd, known, bound=HALF, set_aside=why_aside(sparse)))
+        sparse = group[ATTACKED]
+        for adversary, test in LEARNT.items():
+            jsd = Measured.of(of_adversary(sparse, test, "jsd"), seed)
+            known = published("sparse_adversarial", "jsd", adversary=adversary, **printed_keys(data, encoder))
+            cases[5].append(Case(f"{title}, {adversary}", jsd, known, bound=HALF, set_aside=why_aside(sparse)))
     notes = (
         "",
         "The signs are as measured: below 0, the importance becomes sparser with the attention.",
@@ -161,8 +162,7 @@ def judge_claims(cells: Sequence[Cell], seed: int) -> list[Finding]:
         "Sparse weights tie most pairs of words at 0, and tau-b is at most √(1 − share of tied pairs): it falls for "
         "this reason, too.",
         "Part of this is by construction: a representation acts on the output through its weight alone.",
-        "The change of the output (TVD) stands beside the JSD in Table 5. Ours are optimised for each document, the "
-        "paper's over the training set.",
+        "Half of the bound is a rule set here. Table 5 shows whether the accuracy holds, too.",
     )
     return [Finding(claim, each, note) for claim, each, note in zip(CLAIMS, cases, notes, strict=True)]
 

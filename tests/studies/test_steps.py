@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 from sightline.analysis import cancelled_share
 from sightline.api.load import load
 from sightline.errors import ModelError
-from sightline.lab import feature_importance
+from sightline.lab import adversary, feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.text import Example
@@ -51,7 +51,7 @@ from sightline_studies.generated import (
     rule_documents,
 )
 from sightline_studies.longformer_steps import random_twin
-from sightline_studies.sparse import _tables
+from sightline_studies.sparse import SPARSE, _tables
 from sightline_studies.sparse_claims import judge_claims, trend_with_lambda
 from sightline_studies.sparse_steps import (
     ENCODERS,
@@ -59,6 +59,7 @@ from sightline_studies.sparse_steps import (
     MEASURES,
     PROJECTIONS,
     Cell,
+    attack,
     count_epochs,
     measure_document,
 )
@@ -101,11 +102,14 @@ def test_correlations_by_layer_are_those_of_scipy_over_all_tokens(tmp_path):
         rolled = (raw + np.eye(len(encoding))) / 2 @ rolled
         for view, matrix in (("raw", raw), ("rollout", rolled)):
             for reference, importance in (("gradient", gradient), ("blank_out", dropped)):
-                expected = stats.spearmanr(trace.readout @ matrix, importance).statistic
-                assert entry[f"{reference} {view}"][layer] == pytest.approx(expected, abs=1e-6)
+                words = ~encoding.special
+                for over, places in (("all", slice(None)), ("words", words)):
+                    scores = (trace.readout @ matrix)[places]
+                    expected = stats.spearmanr(scores, np.array(importance)[places]).statistic
+                    assert entry[f"{reference} {view} {over}"][layer] == pytest.approx(expected, abs=1e-6)
         share = trace.readout @ raw
         assert entry["entropy"][layer] == pytest.approx(stats.entropy(share) / np.log(len(share)), abs=1e-12)
-    assert entry["gradient flow"][0] == pytest.approx(entry["gradient rollout"][0], abs=1e-12)
+    assert entry["gradient flow all"][0] == pytest.approx(entry["gradient rollout all"][0], abs=1e-12)
 
 
 def test_sentences_of_two_tokens_rank_nothing():
@@ -164,6 +168,11 @@ def test_printed_tables_stand_complete_beside_ours():
             )
         assert shown["tiny"].notna().sum() == 9  # three views of three layers
     assert flow._curves(entries, "Table 2", "gradient", 0).places == ["0", "1", "2"]
+    frame = flow._words_table({"tiny": (entries, [])}, 0).frame
+    assert frame[["blank_out", "gradient"]].to_numpy().tolist() == [
+        [entries[0][f"{reference} {view} words"][-1] for reference in ("blank_out", "gradient")]
+        for view in ("raw", "rollout", "flow")
+    ]
 
 
 def test_a_verb_model_that_has_learnt_less_than_half_decides_nothing():
@@ -289,7 +298,8 @@ def test_the_trend_with_lambda_is_the_correlation_with_the_mean_and_keeps_its_si
     assert measured.low <= expected <= measured.high < 0
     assert measured.documents == 29
     assert trend_with_lambda(-columns, 0).value == pytest.approx(-expected)
-    assert trend_with_lambda(columns[:, :1], 0).documents == 0
+    alone = trend_with_lambda(columns[:, :1], 0)
+    assert (alone.documents, np.isnan(alone.low)) == (1, True)
 
 
 def test_a_document_of_the_sparse_study_has_entropies_and_ties():
@@ -315,7 +325,8 @@ def sparse_cell(encoder, projection, right=True, entropy=0.6, spread=0.8):
     tested = [{"predicted": n % 2 if right else 0, "label": n % 2} for n in range(40)]
     keys = ("importance_entropy", "leave_out_entropy", "support", *MEASURES, *(f"{name}_ties" for name in MEASURES))
     facts = {"attention_entropy": entropy, "representation_entropy": spread, **dict.fromkeys(keys, 0.3)}
-    others = [{"test": "frozen", "jsd": 0.5, "tvd": 0.1}] * 9
+    pair = {"jsd": 0.5, "tvd": 0.1, "right": True, "other_right": False}
+    others = [{"test": test, **pair} for test in ("uniform", "permuted", "frozen", "retrained", "unfrozen")] * 9
     return Cell("sst2", encoder, projection, tested, [facts] * 9, others)
 
 
@@ -347,6 +358,29 @@ def test_the_printed_tables_of_the_sparse_paper_are_complete():
         for key in ("jsd", "accuracy", "accuracy_change")
     ]
     assert values.tolist() == sorted(expected)
+    ours = tables["table_5"].query("data == 'sst2'")
+    assert ours[["jsd", "accuracy", "accuracy_change"]].to_numpy().tolist() == [[0.5, 0.0, -1.0]] * 4
+
+
+def test_an_adversary_learns_from_the_training_texts_and_is_right_where_it_names_the_label(tmp_path):
+    tokenizer = word_tokenizer(["a", "b", "c"])
+    config = BilstmAttentionConfig(vocab_size=len(tokenizer), embedding_size=8, hidden_size=8, projection="sparsemax")
+    torch.manual_seed(0)
+    model = load(BilstmAttentionForSequenceClassification(config).eval(), tokenizer=tokenizer)
+    bench, subject = Workbench(SPARSE, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    rows = [Example(text, label=n % 2) for n, text in enumerate(("a b c", "c c a", "b a", "a a b c"))]
+    options = {"tests": ["retrained", "unfrozen"], "epochs": 1}
+    entries = attack(bench, subject, "learnt", rows[:2], options, rows[2:])
+    texts, training = ([str(row.text) for row in part] for part in (rows[:2], rows[2:]))
+    expected = adversary(model, texts, training=training, strengths=[1.0], **options)
+    assert [entry["test"] for entry in entries] == ["retrained", "unfrozen"] * 2
+    for test in options["tests"]:
+        pairs = expected.select(test)
+        ours = [entry for entry in entries if entry["test"] == test]
+        for entry, pair, row in zip(ours, pairs, rows, strict=False):
+            assert entry["jsd"] == pytest.approx(pair.jsd)
+            assert entry["right"] == (pair.probabilities.argmax() == row.label)
+            assert entry["other_right"] == (pair.other_probabilities.argmax() == row.label)
 
 
 def test_accuracy_is_measured_on_all_test_documents(tmp_path):
