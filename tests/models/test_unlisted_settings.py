@@ -12,8 +12,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import sightline as sl
 from sightline.errors import ModelError, UnsupportedError
-from sightline.models.config import SETTINGS
-from sightline.models.open_config import MOST_NAMES
+from sightline.models import config
+from sightline.models.config import MOST_NAMES
 from tests.tiny_models import FAMILIES, UNSEEN_FACTS, tiny_ids, tiny_module
 
 OF_WELL_KNOWN_MODELS = {
@@ -73,12 +73,12 @@ def test_settings_without_effect_are_dropped_without_a_word(tmp_path):
 
 
 def test_a_setting_that_only_transformers_knows_must_have_its_default(tmp_path, monkeypatch):
-    monkeypatch.delitem(SETTINGS, "hidden_act")
-    assert warnings_of_loading(save(tmp_path, hidden_act="gelu")) == []
+    monkeypatch.setattr(config, "KNOWN", config.KNOWN - {"is_decoder"})
+    assert warnings_of_loading(save(tmp_path, is_decoder=False)) == []
     with pytest.raises(
-        UnsupportedError, match=r"'hidden_act' in the config of '.*' is relu, which changes what .*bert"
+        UnsupportedError, match=r"'is_decoder' in the config of '.*' is true, which changes what .*bert"
     ):
-        sl.load(save(tmp_path, hidden_act="relu"))
+        sl.load(save(tmp_path, is_decoder=True))
 
 
 @pytest.mark.parametrize("changes", [{"rotary_pct": 1.0}, {"rotary_emb_base": 50}])

@@ -27,7 +27,7 @@ from sightline.files.foreign import quote
 from sightline.models.adapters import merge_adapters
 from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse import use_blocks
-from sightline.models.config import read_config
+from sightline.models.config import read_config, refuse_encoder_decoder
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.model_source import PipelineSettings, find_folder, read_settings
@@ -35,7 +35,6 @@ from sightline.models.model_types import check_head, check_inputs
 from sightline.models.module_building import as_model_error, load_module, quiet_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING
-from sightline.models.open_config import refuse_encoder_decoder
 from sightline.models.recording import Recorder
 from sightline.models.returned import observe_returned
 from sightline.models.sentence_models import (

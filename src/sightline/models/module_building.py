@@ -24,10 +24,9 @@ from transformers import logging as library_logging
 
 from sightline.errors import ModelError, SightlineError
 from sightline.files.foreign import first_line, printable
-from sightline.models.config import ConfigFacts, read_config
+from sightline.models.config import ConfigFacts, describe_unlisted, read_config
 from sightline.models.families import family_of
 from sightline.models.observe import OBSERVING
-from sightline.models.open_config import describe_unlisted
 from sightline.models.weights import Checkpoint, check_size, describe_other_weights, find_checkpoint, read_weights
 
 BODIES = ("AutoModel", "AutoModelForTextEncoding")
