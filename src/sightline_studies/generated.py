@@ -4,7 +4,7 @@
 - `agreement_prefixes`: the words before a verb ("the keys to the cabinet"); the label is the number of the first noun,
   whatever nouns come after it.
 - `pronoun_sentences`: "The old king sold his house."; the noun decides between "his" and "her".
-- `rule_documents`: long documents that hold a word of one list, or none (`evaluation.rule_model`).
+- `rule_documents`: long documents that hold a word of one list, or none (`rule_model`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.evaluation.planted_task import PlantedTask
-from sightline.evaluation.rule_model import rule_document
 from sightline.text import Example
+from sightline_studies.rule_model import rule_document
 
 SINGULAR = ("key", "author", "cabinet", "letter", "garden", "teacher", "river", "machine", "student", "house")
 PLURAL = tuple(f"{noun}s" for noun in SINGULAR)

@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from sightline.analysis import TokenFilter, document_similarity, head_importance, relation_counts
 from sightline.api.model import Model
-from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.sanity import cascade
 from sightline.passes.trace import Trace
 from sightline.results.explanation import Explanation
@@ -34,6 +33,7 @@ from sightline.text.units import Level, units_of
 from sightline_studies.accuracy import measure_accuracy
 from sightline_studies.data import DataSet
 from sightline_studies.generated import rule_documents
+from sightline_studies.rule_model import rule_model
 from sightline_studies.verdicts import Measured
 from sightline_studies.workbench import Subject, Workbench
 

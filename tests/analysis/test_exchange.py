@@ -14,13 +14,13 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, Au
 import sightline as sl
 from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, _Trials, exchange_checks, exchange_words, name_sinks
 from sightline.api.load import load
-from sightline.evaluation.rule_model import RULES, clear_documents, rule_model
 from sightline.lab.convert import to_longformer
 from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.settings.explain import CheckSettings
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
 from sightline.view.words.sentences import further_sentences
+from sightline_studies.rule_model import RULES, clear_documents, rule_model
 from tests.sample_explanations import encoding, explanation
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

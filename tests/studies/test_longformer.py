@@ -12,7 +12,6 @@ import pytest
 import sightline as sl
 from sightline.analysis import TokenFilter, relation_counts
 from sightline.api.load import load
-from sightline.evaluation.rule_model import rule_model
 from sightline.view.plots.highlighted_text import total_caption
 from sightline_studies import longformer_steps, run_study
 from sightline_studies.data import DataSet
@@ -41,6 +40,7 @@ from sightline_studies.longformer_steps import (
     sum_words,
 )
 from sightline_studies.longformer_tables import PAPERS, Result, partner_table, similarity_values, token_table
+from sightline_studies.rule_model import rule_model
 from sightline_studies.tables import published
 from sightline_studies.view import write_study
 from sightline_studies.workbench import Subject, Workbench

@@ -5,7 +5,6 @@ from sightline.evaluation.choice import DEFAULT_METHODS
 from sightline.evaluation.comparison import compare, consistency
 from sightline.evaluation.data_set import evaluate
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
-from sightline.evaluation.planted_long import LongResult, planted_at_length
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import Evaluation, MetricCurve, Record
 from sightline.evaluation.sanity import SanityResult, label_permutation, weight_randomisation
@@ -14,7 +13,6 @@ __all__ = [
     "DEFAULT_METHODS",
     "Agreement",
     "Evaluation",
-    "LongResult",
     "MetricCurve",
     "Pair",
     "Planted",
@@ -27,7 +25,6 @@ __all__ = [
     "evaluate",
     "label_permutation",
     "plant",
-    "planted_at_length",
     "planted_shortcuts",
     "weight_randomisation",
 ]

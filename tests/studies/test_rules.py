@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sightline.errors import OptionError
-from sightline.evaluation import planted_at_length
 from sightline.evaluation.planted_task import FIRST, SECOND
-from sightline.evaluation.rule_model import (
+from sightline_studies.planted_long import planted_at_length
+from sightline_studies.rule_model import (
     PLACES,
     RULES,
     STRENGTHS,
