@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sightline.files.foreign import printable
 from sightline.text.units import Units
 from sightline.view import colours
-from sightline.view.sections.shell import Shell, render_facts
+from sightline.view.sections.shell import Shell, read_source, render_facts
 from sightline.view.words.phrases import count, format_number, percent
 from sightline.view.words.verdict import MARKS
 
@@ -28,106 +28,10 @@ _LEVELS = "\n".join(
     for hue in colours.FULL["light"]
     for step in range(1, colours.LEVELS + 1)
 )
-_STYLE = f"""
-h2{{font-size:1rem;margin:1.4rem 0 .3rem;padding:0;border:0;color:var(--quiet)}}
-.columns{{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2rem}}
-@media (max-width:48rem){{.columns{{grid-template-columns:minmax(0,1fr)}}}}
-.text{{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;
-  font-size:1rem;line-height:1.6}}
-#prompt{{max-height:60vh;overflow:auto}}
-.word{{border-radius:3px}}
-button.word{{color:inherit;border:0;border-bottom:2px dotted var(--quiet);padding:0;margin:0;white-space:pre-wrap}}
-button:not([class*=for]):not([class*=against]):not([class*=plain]).word{{background:none}}
-button[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
-#continuation small{{font-size:.65rem;color:var(--quiet);margin-left:.15rem;white-space:nowrap}}
-table{{width:100%}}
-td{{overflow-wrap:anywhere}}
-td.n{{white-space:nowrap}}
-.legend span{{padding:0 .5rem}}
-dl{{font-size:.85rem}}
-{_LEVELS}
-"""
-
-_SCRIPT = """
-const data = JSON.parse(document.getElementById('data').textContent);
-const words = [...document.querySelectorAll('[data-word]')];
-const all = document.getElementById('all'), status = document.getElementById('status');
-const list = document.querySelector('#list tbody'), select = document.getElementById('method');
-const legend = document.getElementById('legend'), meaning = document.getElementById('meaning');
-const generated = data.generated.map(word => words.find(element => element.dataset.word === String(word.unit)));
-let method = 0, chosen = -1;
-for (const [place, shown] of data.methods.entries()) select.add(new Option(shown.title, place));
-select.hidden = data.methods.length < 2;
-select.parentElement.hidden = select.hidden;
-const percent = p => p < 0.0001 ? 'less than 0.01 %' : (100 * p).toPrecision(3) + ' %';
-function row() {
-  return chosen < 0 ? data.methods[method].total : data.methods[method].rows[chosen];
-}
-function hueOf(level) {
-  return !data.methods[method].signed ? 'plain' : level > 0 ? 'for' : 'against';
-}
-function draw() {
-  const { levels, scores } = row();
-  for (const element of words) {
-    const level = levels[element.dataset.word] ?? 0, score = scores[element.dataset.word] ?? 0;
-    element.className = 'word' + (level ? ' ' + hueOf(level) + Math.abs(level) : '');
-    element.title = score ? Number(score).toPrecision(3) : '';
-  }
-  all.setAttribute('aria-pressed', String(chosen < 0));
-  generated.forEach((element, place) => element.setAttribute('aria-pressed', String(place === chosen)));
-  meaning.textContent = data.methods[method].meaning;
-  const word = chosen < 0 ? null : data.generated[chosen];
-  status.textContent = word === null
-    ? 'Colours show the sum over all words of the continuation. Click one of them to see the words behind it.'
-    : '“' + word.text + '” had a probability of ' + percent(word.probability) + '; the words behind it are coloured.';
-  const order = scores.map((score, unit) => [unit, score]).filter(([, score]) => score)
-    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 12);
-  list.replaceChildren();
-  for (const [unit, score] of order) {
-    const line = list.insertRow();
-    line.insertCell().textContent = data.words[unit];
-    const cell = line.insertCell();
-    cell.className = 'n';
-    cell.textContent = Number(score).toPrecision(3);
-  }
-  legend.replaceChildren();
-  const names = data.methods[method].signed ? [['against', 'against'], ['for', 'for']] : [['plain', 'strong']];
-  for (const [hue, name] of names) {
-    const mark = document.createElement('span');
-    mark.className = hue + '8'; mark.textContent = name;
-    legend.append(mark, ' ');
-  }
-  history.replaceState(null, '', chosen < 0 && !method ? location.pathname : '#word=' + chosen + '&method=' + method);
-}
-function choose(place) { chosen = place; draw(); }
-all.addEventListener('click', () => choose(-1));
-generated.forEach((element, place) => element.addEventListener('click', () => choose(place)));
-select.addEventListener('change', () => { method = Number(select.value); draw(); });
-document.addEventListener('keydown', event => {
-  if (event.target === select || event.altKey || event.ctrlKey || event.metaKey) return;
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (step === undefined) return;
-  event.preventDefault();
-  choose(Math.max(-1, Math.min(generated.length - 1, chosen + step)));
-  (chosen < 0 ? all : generated[chosen]).focus();
-});
-const state = new URLSearchParams(location.hash.slice(1));
-const whole = (name, low, high) => {
-  const value = Number(state.get(name) ?? low);
-  return Number.isInteger(value) && value >= low && value < high ? value : low;
-};
-method = whole('method', 0, data.methods.length);
-chosen = whole('word', -1, generated.length);
-select.value = String(method);
-draw();
-document.body.dataset.ready = 'true';
-"""
-
-
 LISTED = 5
 DIGITS = 4
 """Significant digits of the scores in a page."""
-_SHELL = Shell(_STYLE, _SCRIPT)
+_SHELL = Shell(read_source("continuation.css") + _LEVELS, read_source("continuation.js"))
 POLICY = _SHELL.policy
 """The content security policy of the page."""
 _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})

@@ -28,7 +28,7 @@ from sightline.view.frames import to_records
 from sightline.view.plots.rankings import confidence_scatter, slice_differences
 from sightline.view.plots.style import require_matplotlib
 from sightline.view.sections.pages import PAGE
-from sightline.view.sections.shell import Shell, render_facts
+from sightline.view.sections.shell import Shell, read_source, render_facts
 from sightline.view.words.phrases import format_number, format_range, percent
 
 if TYPE_CHECKING:
@@ -37,55 +37,12 @@ if TYPE_CHECKING:
 
     from sightline.corpus.store import Store
 
-_STYLE = """
-body{max-width:90rem}
-h3{margin-top:1rem}
-td.quiet{font-size:inherit}
-.side{display:flex;flex-wrap:wrap;gap:1rem 3rem}
-.pos{color:var(--accent)}
-.neg,.wrong{color:var(--warning)}
-form{display:flex;flex-wrap:wrap;gap:.4rem .8rem;align-items:end;margin:.6rem 0}
-label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet);max-width:100%}
-label.row{flex-direction:row;gap:.4rem;align-items:center}
-select{max-width:11rem}
-input[type=number]{width:4.5rem}
-#facets{display:contents}
-#explorer{display:grid;grid-template-columns:minmax(20rem,28rem) minmax(0,1fr);gap:0 2.5rem;align-items:start}
-#explorer h2{margin:.8rem 0 .3rem;padding:0;border:0;font-size:1rem}
-@media(max-width:60rem){#explorer{grid-template-columns:minmax(0,1fr)}#words{max-height:24rem;overflow-y:auto}}
-th button,.words td button{padding:0;border:0;background:none;color:inherit;font:inherit;text-align:inherit}
-.words td:first-child{max-width:9rem;overflow-wrap:break-word}
-.words td button{color:var(--ink)}
-.words td button:hover{text-decoration:underline}
-.words td button[aria-pressed=true]{font-weight:700;text-decoration:underline}
-.words{width:100%}
-.words th.n:last-child{text-align:start}
-td.bar{width:34%;text-align:start}
-.bar span{display:block;height:.8rem;border-radius:2px}
-.bar .for{background:var(--for-7)}
-.bar .against{background:var(--against-7)}
-.bar .plain{background:var(--plain-7)}
-.bar .spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-#chosen button{border-radius:1rem;padding:.1rem .7rem}
-.wide{overflow-x:auto}
-#list{width:100%}
-#list td{vertical-align:top;max-width:12rem;overflow-wrap:break-word}
-#list td.n{white-space:nowrap}
-#list td.text{min-width:18rem;max-width:none;font-family:Georgia,"Noto Serif",serif;font-size:.95rem}
-mark{color:inherit;border-radius:2px;padding:0 .1em}
-img{max-width:100%;background:#fff;border-radius:4px}
-dl{font-size:.85rem}
-"""
-
-_SCRIPT = Path(__file__).with_name("corpus_explorer.js").read_text(encoding="utf-8")
-
-
 CORPUS_PAGE = "the page of a corpus"
 """What the record of the folder says that it holds."""
 DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
-_SHELL = Shell(_STYLE, _SCRIPT, images="data:")
+_SHELL = Shell(read_source("corpus.css"), read_source("corpus.js"), images="data:")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
     "mean-present": "mean over the documents that hold the word",

@@ -22,7 +22,7 @@ from sightline.progress import Progress
 from sightline.view import colours
 from sightline.view.frames import DIGITS, TABLE_SUFFIXES, first_rows, to_html, write_table
 from sightline.view.plots.style import require_matplotlib, save_figure
-from sightline.view.sections.shell import Shell, render_facts, to_html_text
+from sightline.view.sections.shell import Shell, read_source, render_facts, to_html_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,51 +33,9 @@ SHOWN_ROWS = 20
 MOST_ROWS = 2000
 """Rows of one table on the page, so that browsers stay responsive; the CSV file has all of them."""
 LONGEST_TITLE = 90
-_STYLE = """
-body{margin:0;max-width:none;padding:0;display:grid;grid-template-columns:15rem minmax(0,1fr)}
-nav{position:sticky;top:0;align-self:start;height:100vh;overflow-y:auto;padding:1.6rem 1.2rem;
-background:var(--panel);border-inline-end:1px solid var(--line)}
-nav ol{list-style:none;margin:1rem 0 0;padding:0}
-nav li{margin:.35rem 0}
-nav a{text-decoration:none}
-nav a:hover{text-decoration:underline}
-.brand{margin:0;font-size:.8rem;letter-spacing:.14em;text-transform:uppercase;color:var(--accent);font-weight:600}
-main{padding:1.4rem clamp(1rem,4vw,3rem) 6rem;max-width:72rem;min-width:0}
-h3.apart{margin-top:1.8rem}
-figure{margin:1.4rem 0}
-figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--line);
-border-radius:.4rem;padding:.4rem}
-.scroll{overflow-x:auto;margin-top:.5rem;background:
-linear-gradient(to left,var(--background) 60%,transparent) right/2.5rem 100% no-repeat local,
-linear-gradient(to left,var(--shade),transparent) right/1rem 100% no-repeat scroll}
-th,td{white-space:nowrap}
-td{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
-th:first-child,td:first-child{position:sticky;inset-inline-start:0;background:var(--background)}
-details{margin-top:.5rem}
-summary{cursor:pointer;color:var(--accent);font-size:.9rem}
-details .scroll{max-height:34rem;overflow-y:auto}
-details th{position:sticky;top:0;background:var(--background)}
-details th:first-child{z-index:1}
-.takeaways{max-width:56rem;margin:.6rem 0;padding-inline-start:1.4rem;font-size:1.05rem}
-.takeaways li{margin:.45rem 0}
-figure:target{outline:2px solid var(--accent);outline-offset:.6rem;border-radius:.2rem}
-figure{scroll-margin-top:1rem}
-.terms{max-width:56rem;margin:.3rem 0}
-.terms dt{color:var(--ink);font-weight:600}
-.texts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:.6rem 1.6rem}
-.texts article{min-width:0;padding:.6rem .9rem;border:1px solid var(--line);border-radius:.4rem}
-.texts h4{margin:0 0 .3rem;font-size:.92rem}
-.document{max-height:24rem;overflow-y:auto;line-height:1.75;overflow-wrap:anywhere}
-.document p{white-space:pre-wrap}
-mark{color:inherit;border-radius:.15rem;padding:0 .08em}
-@media(max-width:56rem){body{display:block}nav{position:static;height:auto;border:0;
-border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img:not(.small){min-width:34rem}
-dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}
-th:first-child,td:first-child{max-width:40vw}}
-@media print{body{display:block}nav{display:none}figure{break-inside:avoid}}
-"""
 _MARKS = "".join(f"mark.level-{level}{{background:var(--plain-{level})}}" for level in range(1, colours.LEVELS + 1))
-_SHELL = Shell(_STYLE + _MARKS, images="'self' file:")  # Firefox does not match file: URLs with 'self'
+# Firefox does not match file: URLs with 'self'
+_SHELL = Shell(read_source("sections.css") + _MARKS, images="'self' file:")
 _TABLE_FILES = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown"}
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"

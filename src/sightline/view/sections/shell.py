@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from typing import Any
 
 from sightline.view import colours
@@ -21,33 +22,6 @@ from sightline.view.words.terminal import printable
 
 # Characters that could end the data block or confuse an older parser; lone surrogates cannot be written as UTF-8.
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
-
-_BASE_STYLE = f"""
-:root{{color-scheme:light dark;--quiet:#5f646b;--line:#e3e0d8;--panel:#f5f3ee;--accent:#1f5f9e;--shade:#c9c5ba;
---warning:#c8691a;{colours.css_variables("light")}}}
-@media(prefers-color-scheme:dark){{:root{{--quiet:#a3a7ad;--line:#2d3138;--panel:#1d2025;--accent:#8bbcf0;--shade:#4a505a;
---warning:#e69b57;{colours.css_variables("dark")}}}}}
-*{{box-sizing:border-box}}
-body{{margin:0 auto;max-width:75rem;padding:1.5rem;background:var(--background);color:var(--ink);
-font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}}
-a{{color:var(--accent)}}
-:focus-visible{{outline:2px solid var(--accent);outline-offset:2px}}
-h1{{margin:.2rem 0 .6rem;font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}}
-h2{{margin:2.8rem 0 .5rem;padding-top:.8rem;border-top:1px solid var(--line);font-size:1.3rem;scroll-margin-top:.5rem}}
-h3{{margin:0 0 .2rem;font-size:1rem}}
-p{{margin:.35rem 0;max-width:48rem}}
-.quiet{{color:var(--quiet);font-size:.9rem}}
-table{{border-collapse:collapse;font-size:.86rem}}
-th,td{{padding:.22rem .65rem .22rem 0;text-align:start;border-bottom:1px solid var(--line)}}
-th{{color:var(--quiet);font-weight:600}}
-.number,.n{{text-align:end;font-variant-numeric:tabular-nums}}
-input,select,button{{font:inherit;padding:.2rem .4rem;color:var(--ink);background:var(--background);
-border:1px solid var(--line);border-radius:4px}}
-dl{{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;overflow-wrap:anywhere}}
-dt{{color:var(--quiet)}}
-dd{{margin:0}}
-button,select{{cursor:pointer}}
-"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +36,9 @@ class Shell:
     @cached_property
     def style(self) -> str:
         """The whole style sheet."""
-        return _BASE_STYLE + self.extra_style
+        light, dark = colours.css_variables("light"), colours.css_variables("dark")
+        ramps = f":root{{{light}}}\n@media(prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+        return ramps + read_source("shell.css") + self.extra_style
 
     @cached_property
     def policy(self) -> str:
@@ -96,6 +72,11 @@ class Shell:
 </html>
 """
         return page.replace("\0", "\ufffd")  # browsers drop NUL characters, and other programs call the file binary
+
+
+def read_source(name: str) -> str:
+    """Return a style sheet or a script of this folder."""
+    return resources.files("sightline.view.sections").joinpath(name).read_text(encoding="utf-8")
 
 
 def embed_json(value: Any) -> str:
