@@ -21,7 +21,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.longformer import document, forward_backward, random_model
-from sightline.cli.starting import count_physical_cores
+from sightline.cli.progress_bar import count_physical_cores
 from sightline.models.longformer.encoder import use_banded
 
 IDLE = 0.5

@@ -11,8 +11,7 @@ import typer
 
 from sightline.cli.declared import command
 from sightline.cli.error_reports import one_line
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
 from sightline.settings.data import OVERWRITE, SeedSettings
 from sightline.settings.extras import require
@@ -72,7 +71,7 @@ def study(settings: StudyCommand) -> None:
         with starting(progress):
             for package in ("pyarrow", "matplotlib"):
                 require(package, "corpus,lab,plots", "A study")
-            from sightline.corpus.engines.local import available_cores
+            from sightline.corpus.engines import available_cores
             from sightline.files.ownership import claim_folder
             from sightline.view.frames import to_text
             from sightline_studies import estimate, find_study, run_study

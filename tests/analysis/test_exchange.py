@@ -15,7 +15,7 @@ import sightline as sl
 from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, _Trials, exchange_checks, exchange_words, name_sinks
 from sightline.api.load import load
 from sightline.lab.convert import to_longformer
-from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
+from sightline.results.check import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.settings.explain import CheckSettings
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words

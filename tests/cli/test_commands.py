@@ -23,13 +23,12 @@ from rich.console import Console
 from sightline import __version__
 from sightline.api.load import load
 from sightline.cli.app import EXAMPLES, app
-from sightline.cli.progress_bar import LateProgress, describe_seconds
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, describe_seconds, starting
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
 from sightline.serve.http.requests import ExplainRequest
-from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import DEFAULT_METHODS
 from sightline.settings.values import parse_value, split_names
 from tests.patience import PATIENCE
 
@@ -241,7 +240,7 @@ def test_an_announcement_appears_while_the_work_goes_on_and_only_for_a_person(pa
 def test_an_interrupt_while_the_libraries_load_ends_the_process_at_once():
     program = """
 import os, signal, sys, time
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import starting
 with starting(lambda stage, done, total: print(stage, flush=True)):
     try:
         os.kill(os.getpid(), signal.SIGINT)

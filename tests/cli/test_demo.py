@@ -8,7 +8,7 @@ import re
 import pytest
 
 from sightline import builtin
-from sightline.cli.demo import DEMO_METHODS, DemoCommand
+from sightline.cli.explain import DEMO_METHODS, DemoCommand
 from sightline.view.words.sentences import DEMONSTRATION
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from sightline.cli import starting as threads
+from sightline.cli import progress_bar as threads
 
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinity")
 

@@ -10,7 +10,7 @@ import torch
 
 from sightline.api.load import load
 from sightline.evaluation import evaluate
-from sightline.evaluation.workers import LONGEST_CHARACTERS, each_document
+from sightline.evaluation.subject import LONGEST_CHARACTERS, each_document
 from sightline.text import as_examples
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import torch
 
 import sightline as sl
-from sightline.serve.worker.corpus_pages import CorpusPages
-from sightline.view.corpus_page import write_corpus_page
+from sightline.view.corpus_page import CorpusPages, write_corpus_page
 from tests.corpus.conftest import LABELS, rows_of_data
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, damage_json, odd_text, odd_value
 from tests.tiny_models import tiny_module
@@ -117,7 +116,7 @@ def _page(store: sl.Store, page: Path) -> None:
 
 
 def _serve(path: Path) -> None:
-    pages = CorpusPages(str(path))
+    pages = CorpusPages(str(path), "/corpus")
     assert "</html>" in pages.render_index()
     assert "</html>" in pages.render_document(0)
 

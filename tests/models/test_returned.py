@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sightline.api.load import load
-from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import DEFAULT_METHODS
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 RETURNED = ("mpnet", "deberta-v2")

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoMod
 from sightline.api.load import load
 from sightline.errors import UnsupportedError
 from sightline.methods import METHODS
-from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import DEFAULT_METHODS
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import randomise, tiny_ids
 

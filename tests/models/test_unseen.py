@@ -24,7 +24,7 @@ from sightline.errors import ModelError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.models.config import check_open_type
 from sightline.models.model_types import MAPPINGS
-from sightline.settings.defaults import UNSEEN_METHODS
+from sightline.settings.explain import UNSEEN_METHODS
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import SIZES, UNSEEN_FACTS, randomise, tiny_ids, tiny_module
 from tests.tiny_tokenizers import wordpiece

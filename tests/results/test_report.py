@@ -15,7 +15,7 @@ from sightline.api.load import load
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.metrics.check import TEST_STAGE
 from sightline.models.target import Target
-from sightline.results.artefacts import Artefact, Exchange
+from sightline.results.check import Artefact, Exchange
 from sightline.results.explanation import Explanation, fingerprint_scores
 from sightline.results.report import Report
 from sightline.view.page.payload import build

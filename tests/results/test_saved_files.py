@@ -14,7 +14,7 @@ import pytest
 
 from sightline.errors import InputError, SizeError
 from sightline.evaluation import Evaluation
-from sightline.results.artefacts import Artefact, Exchange
+from sightline.results.check import Artefact, Exchange
 from sightline.results.explanation import Explanation
 from sightline.results.report import Report
 from sightline.results.verdict import DIAGNOSTICS

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sightline_studies.planted_long import planted_at_length
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted_task import FIRST, SECOND
-from sightline_studies.planted_long import planted_at_length
 from sightline_studies.rule_model import (
     PLACES,
     RULES,

@@ -16,8 +16,7 @@ from sightline.evaluation.planted import Planted, PlantedFinding, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
 from sightline.view.evaluate.folder import _draw_overview, write_evaluation
-from sightline.view.evaluate.printed import evaluation_text
-from sightline.view.evaluate.table import floor_name
+from sightline.view.evaluate.table import evaluation_text, floor_name
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
 from sightline.view.words.phrases import format_number
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sightline.models.target import Prediction, Target
-from sightline.results.artefacts import Artefact, Exchange
+from sightline.results.check import Artefact, Exchange
 from sightline.view import colours
 from sightline.view.words.verdict import describe_verdict
 from tests.browsing import settle, wait_until

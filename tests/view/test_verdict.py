@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from sightline.models.target import Prediction, Target
-from sightline.results.artefacts import Artefact, Exchange
-from sightline.results.check import Reading
+from sightline.results.check import Artefact, Exchange, Reading
 from sightline.results.explanation import fingerprint_scores
 from sightline.view.page.notebook import render_fragment
 from sightline.view.words.headline import LONGEST, headline

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.received import is_sink
-from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
+from sightline.results.check import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.results.explanation import Explanation, FloatArray, fingerprint_scores
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of

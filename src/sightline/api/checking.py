@@ -21,8 +21,7 @@ from sightline.metrics.check import Deletions, check_words
 from sightline.models import Network
 from sightline.models.origin import check_origin
 from sightline.progress import Progress
-from sightline.results.artefacts import EXCHANGE_ENTRIES
-from sightline.results.check import Check
+from sightline.results.check import EXCHANGE_ENTRIES, Check
 from sightline.results.explanation import Explanation, FloatArray
 from sightline.results.verdict import NOT_COMPARABLE
 from sightline.text import Encoding

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.demo import demo
 from sightline.cli.evaluate import compare, evaluate
-from sightline.cli.explain import explain
+from sightline.cli.explain import demo, explain
 from sightline.cli.inspect import inspect
 from sightline.cli.lab import adversary, convert, train
 from sightline.cli.listing import methods, metrics

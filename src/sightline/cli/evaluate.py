@@ -11,8 +11,7 @@ import typer
 from sightline.cli.declared import command, method_options
 from sightline.cli.error_reports import STOPPED, one_line
 from sightline.cli.output import print_utf8
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting, use_free_cores
+from sightline.cli.progress_bar import LateProgress, starting, use_free_cores
 from sightline.errors import InputError
 from sightline.settings.evaluation import CompareSettings, EvaluateSettings
 from sightline.settings.extras import require
@@ -58,7 +57,7 @@ def evaluate(settings: EvaluateSettings) -> None:
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of
             from sightline.view.evaluate.folder import write_evaluation
-            from sightline.view.evaluate.printed import evaluation_text
+            from sightline.view.evaluate.table import evaluation_text
 
         # Cheap checks first, so that a wrong request fails before a model is loaded.
         names = chosen_methods(settings.methods)

@@ -1,4 +1,4 @@
-"""`sightline explain`: which words of one text the model based its prediction on."""
+"""`sightline explain` and `demo`: which words of one text, or of a built-in one, the prediction is based on."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
+from sightline import builtin
 from sightline.cli.declared import command, method_options
 from sightline.cli.error_reports import one_line
-from sightline.cli.input_texts import read_texts
-from sightline.cli.output import FIGURES, Format, check_printable, choose_formats, emit
-from sightline.cli.progress_bar import CheckTime, LateProgress
-from sightline.cli.starting import starting, use_free_cores
-from sightline.errors import OptionError
+from sightline.cli.input_texts import read_text, read_texts
+from sightline.cli.output import FIGURES, Format, check_printable, choose_formats, emit, print_text
+from sightline.cli.progress_bar import CheckTime, LateProgress, starting, use_free_cores
+from sightline.errors import OptionError, UsageError
 from sightline.files.writing import check_writable, write_whole
-from sightline.settings.defaults import DEFAULT_METHODS
-from sightline.settings.explain import PLAIN_TEXT, ExplainSettings, LoadSettings
-from sightline.settings.options import OptionRule, option, unused
+from sightline.registry import suggestion
+from sightline.settings.explain import DEFAULT_METHODS, PLAIN_TEXT, ExplainSettings, LoadSettings
+from sightline.settings.options import OptionRule, Settings, option, unused
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation
@@ -207,3 +207,48 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
     from sightline.view.continuation import describe_continuation
 
     return "\n".join(describe_continuation(continuation, top) for continuation in continuations.values())
+
+
+DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoCommand(Settings):
+    """Options of `sightline demo`."""
+
+    output: Path = option(
+        Path("sightline-demo.html"), flag=("--output", "-o"), metavar="FILE", help="Where to write the page."
+    )
+    document: str = option("library_report", metavar="NAME", help="Which built-in document.")
+
+
+@command
+def demo(settings: DemoCommand) -> None:
+    """Explain a built-in long document and write a page.
+
+    \b
+    Examples:
+      sightline demo
+      sightline demo --document machine_learning -o page.html
+    """
+    output, document = settings.output, settings.document
+    check_writable(output)
+    known = builtin.documents()
+    if document not in known:
+        hint = suggestion(document, list(known))
+        raise UsageError(f"There is no built-in document '{document}'.{hint} Known: {', '.join(known)}.")
+    text = read_text(str(known[document]))
+
+    with LateProgress() as progress:
+        with starting(progress):
+            from sightline.api.load import load
+            from sightline.results.report import Report
+
+        use_free_cores()
+        progress("loading the model", 0, 0)
+        report = load().report(text, DEMO_METHODS, progress=progress)
+        report.to_html(output)
+    print_text(Report.of([report.first]), top=10)
+    typer.echo(
+        f"\nTo see the whole document, explained by {len(report)} methods, open {output.resolve()} in a browser."
+    )

@@ -6,8 +6,7 @@ import typer
 
 from sightline.cli.declared import command
 from sightline.cli.error_reports import one_line
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.settings.evaluation import AdversarySettings
 from sightline.settings.training import ConvertSettings, TrainingSettings, TrainSettings
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from sightline.cli.declared import command
 from sightline.cli.output import print_utf8
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.registry import BUILT_IN, Entry
 from sightline.settings.options import OptionRule, Settings, option, unused
 

@@ -1,21 +1,39 @@
-"""A progress bar on standard error, shown only on a terminal and only if the work takes more than a second.
+"""While a command works: a progress bar on standard error, imports that Ctrl-C can stop, and the number of threads.
+
+The bar is shown only on a terminal, and only if the work takes more than a second.
 
 `CheckTime` says what is known before the check of an explanation, and how long the check will take if that is long. A
 check reads changed forms of the document, so its time follows from that of the first one. Besides comparing with random
 orders, it deletes sentences (`metrics.check`) and runs every method again on exchanged words (`analysis.exchange`).
+
+`starting` imports heavy libraries with progress shown, and exits at once on Ctrl-C. An interrupt that reaches a library
+while it initialises may be swallowed (by importlib's locks, and the command then runs to its end) or abort the process
+from C++. Nothing has been written by then, so the process may exit at once.
+
+`use_free_cores` chooses the number of threads: one per idle physical core, and no more than a container may use.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
+
+from sightline.cli.error_reports import STOPPED
+from sightline.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
     from sightline.results.report import Report
 
@@ -33,7 +51,7 @@ class LateProgress:
         self._timer = threading.Timer(patience, self._appear)
         self._timer.daemon = True
         self._lock = threading.Lock()
-        self._bar: Progress | None = None
+        self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._now: tuple[str, int, int] = ("", 0, 0)
         self._patience = patience
@@ -182,3 +200,85 @@ def first_answer(report: Report) -> str:
 
     sentence = "".join(part.text for part in headline_parts(report.first)[:-1])  # without the verdict
     return f"{printable(sentence)} (not checked yet)."
+
+
+_SHOW_CURSOR = "\x1b[?25h"
+"""The progress bar hides the cursor, and is not given time to show it again."""
+
+
+@contextmanager
+def starting(progress: Progress) -> Iterator[None]:
+    """Import the heavy libraries inside this block, and do nothing else there."""
+    progress("starting", 0, 0)
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    cursor = f"\r\x1b[2K{_SHOW_CURSOR}" if sys.stderr.isatty() else ""
+    os.write(2, f"{cursor}Stopped.\n".encode())
+    os._exit(STOPPED)
+
+
+CPUS = Path("/sys/devices/system/cpu")
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""In a container: microseconds of CPU time per period, or "max", and the period."""
+
+
+def use_free_cores() -> None:
+    """Let torch use the physical cores that are idle, at least one.
+
+    With a thread on a busy core, two threads are slower than one: each waits for the other at every matrix product.
+    The same holds for two threads on the two logical processors of one core. A user who sets OMP_NUM_THREADS has
+    already decided.
+    """
+    if "OMP_NUM_THREADS" in os.environ or not hasattr(os, "getloadavg"):
+        return
+    import torch
+
+    cores = min(count_physical_cores(), read_quota())
+    torch.set_num_threads(max(1, int(min(cores, round(cores - _busy_cores())))))
+
+
+def count_physical_cores(folder: Path = CPUS) -> int:
+    """Return how many physical cores this process may run on; logical processors of one core count once.
+
+    Where the system does not say which processors share a core, every processor counts.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cores = set()
+    for number in allowed:
+        try:
+            siblings = (folder / f"cpu{number}" / "topology" / "thread_siblings_list").read_text().strip()
+        except OSError:
+            siblings = str(number)
+        cores.add(siblings)
+    return max(1, len(cores))
+
+
+def read_quota(file: Path = QUOTA) -> float:
+    """Return how many cores the limits of a container allow; infinity where there are none."""
+    try:
+        quota, period = file.read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no container, or "max"
+        return math.inf
+
+
+def _busy_cores() -> float:
+    """Return how many cores other processes use: the mean of the last minute, or the running threads if fewer.
+
+    The mean still includes commands that have just ended.
+    """
+    average = os.getloadavg()[0]
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
+    except (OSError, ValueError, IndexError):
+        return average
+    return min(average, running - 1)  # without this process

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import typer
 
 from sightline.cli.declared import command
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
 from sightline.files.spreadsheet_cells import protect_text
 from sightline.settings.options import OptionRule, Settings, option, unused

@@ -10,13 +10,11 @@ from typing import ClassVar, Literal
 import typer
 
 from sightline.cli.declared import command, method_options
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
 from sightline.settings.data import SelectionSettings
-from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.settings.evaluation import OptionsSettings
-from sightline.settings.explain import METHODS_HELP, TRUNCATE, LoadSettings
+from sightline.settings.explain import DEFAULT_METHODS, METHODS_HELP, TRUNCATE, LoadSettings
 from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_names
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sightline.cli.declared import command
-from sightline.cli.progress_bar import LateProgress
-from sightline.cli.starting import starting
+from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
 from sightline.settings.extras import require
 from sightline.settings.options import option

@@ -33,7 +33,7 @@ from sightline.methods import METHODS
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index, parse_target
-from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import DEFAULT_METHODS
 from sightline.text import as_examples
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sightline.errors import OptionError
 from sightline.models import TargetLike
-from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import DEFAULT_METHODS
 from sightline.settings.values import refuse_unused
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from sightline.evaluation.subject import (
     encode_example,
     explain_by_each,
     label_classes,
+    report_document,
     seed_for,
     seeded_options,
 )
-from sightline.evaluation.workers import report_document
 from sightline.methods import METHODS, Attribution
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores

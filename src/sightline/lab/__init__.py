@@ -2,10 +2,9 @@
 
 from sightline.lab.adversary import AdversarialResult, AttentionPair, adversary
 from sightline.lab.convert import Conversion, convert
-from sightline.lab.divergences import jensen_shannon, normalised_entropy, total_variation
+from sightline.lab.distributions import jensen_shannon, normalised_entropy, project, total_variation
 from sightline.lab.feature_importance import FeatureImportance, feature_importance
 from sightline.lab.lambda_curve import LambdaCurve, lambda_curve
-from sightline.lab.projection import project
 from sightline.lab.train import Training, train
 from sightline.settings.training import TrainingSettings
 

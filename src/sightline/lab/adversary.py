@@ -33,7 +33,7 @@ from torch import Tensor
 
 from sightline.api.model import Model
 from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.lab.divergences import jensen_shannon, total_variation
+from sightline.lab.distributions import jensen_shannon, total_variation
 from sightline.metrics.statistics import mean_interval
 from sightline.models.classes import classes_of, no_class
 from sightline.models.inputs import pad_inputs

@@ -40,7 +40,7 @@ from torch import Tensor
 
 from sightline.api.model import Model
 from sightline.errors import OptionError, UnsupportedError
-from sightline.lab.divergences import normalised_entropy, total_variation
+from sightline.lab.distributions import normalised_entropy, total_variation
 from sightline.models.single_attention import BilstmEncoder
 from sightline.text import Encoding
 

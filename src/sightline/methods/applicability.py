@@ -20,7 +20,7 @@ from sightline.models import Network
 from sightline.models.families import Family
 from sightline.models.sentence_models import PooledClassifier
 from sightline.passes.forward import SEEN_FROM_OUTSIDE
-from sightline.settings.defaults import (
+from sightline.settings.explain import (
     DEFAULT_METHODS,
     FALLBACK_METHODS,
     FUNCTION_METHODS,

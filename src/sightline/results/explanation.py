@@ -22,8 +22,7 @@ from sightline.files.foreign import printable
 from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
 from sightline.results import foreign_forms, storage
-from sightline.results.artefacts import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Exchange
-from sightline.results.check import Check
+from sightline.results.check import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Check, Exchange
 from sightline.results.records import reading
 from sightline.results.verdict import Verdict, judge
 from sightline.settings.values import check_count, check_one_of

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field
 from sightline.errors import InputError
 from sightline.methods.layer_kind import LayerKind
 from sightline.models.target import Ends, Prediction, Quantity, Target
-from sightline.results.artefacts import Exchange
-from sightline.results.check import Check
+from sightline.results.check import Check, Exchange
 from sightline.results.records import (
     ABOVE_ONE,
     LARGEST_WHOLE,

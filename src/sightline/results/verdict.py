@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, create_model
 
-from sightline.results.artefacts import EXCHANGE_ENTRIES
-from sightline.results.check import Check, Matters, SmallestSet, TestedWord
+from sightline.results.check import EXCHANGE_ENTRIES, Check, Matters, SmallestSet, TestedWord
 from sightline.results.records import Record, Share, Size, Whole, to_plain
 
 VerdictLevel = Literal["holds", "weak", "poor", "unchecked"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.settings.options import OptionRule, Settings, option, unused
 from sightline.settings.values import parse_positions, split_assignments, split_names
 
@@ -14,6 +13,20 @@ Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margi
 Aggregation = Literal["mean", "max", "first"]
 """How the logits of windows make the logits of the document: their mean, the largest of each class, or the first's."""
 Class = int | str
+
+DEFAULT_METHODS = ("attnlrp", "alti")
+"""Methods that explain a document by default; the first one is the default where a single method is used.
+
+Chosen by measurement (docs/trust.md): `attnlrp` is signed, specific to a class, and finds the deciding words of models
+whose rule is known; `alti` follows how tokens are mixed, without gradients, and is the second opinion."""
+FALLBACK_METHODS = ("attcat",)
+"""The same for models on which a default method means nothing or cannot run (`methods.applicability`)."""
+UNSEEN_METHODS = ("integrated_gradients", "input_x_gradient")
+"""The same for models of which only embeddings and logits are known."""
+FUNCTION_METHODS = ("owen", "occlusion")
+"""The same for functions, of which only the answers are known."""
+INSPECT_METHODS = ("attcat",)
+"""Methods that an inspection compares with attention: computed from the pass that records it, at no further cost."""
 
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
 BUILT_IN = "[default: the built-in demonstration model]"

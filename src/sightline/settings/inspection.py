@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sightline.settings.data import SeedSettings
-from sightline.settings.defaults import INSPECT_METHODS
+from sightline.settings.explain import INSPECT_METHODS
 from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_assignments, split_names
 

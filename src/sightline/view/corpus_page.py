@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.corpus.slices import SliceComparison
+from sightline.corpus.store import open_run
 from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
@@ -300,3 +301,31 @@ def _explorer_data(summary: CorpusSummary, pages: dict[int, str]) -> dict[str, A
         for of_class in summary.class_words
     ]
     return {"documents": documents, "facets": list(summary.facets), "words": words, "signed": summary.signed}
+
+
+class CorpusPages:
+    """Renders the pages of the run in a folder, or at a URI, for a server that has them at `address`."""
+
+    def __init__(self, path: str, address: str) -> None:
+        self._address = address
+        self._store = open_run(path)
+        self._finished = -1
+        self._index = ""
+
+    def render_document(self, row: int) -> str:
+        """Return the reading page of the document in a row of the data set."""
+        return self._store.document(row).to_html()
+
+    def render_index(self) -> str:
+        """Return the index, with links to the reading pages of all explained documents that it lists.
+
+        It is rendered again when the run has finished further units.
+        """
+        finished = len(self._store.folder.finished_units(self._store.plan.units))
+        if finished != self._finished:
+            self._store = open_run(self._store.path)
+            summary = summarise(self._store)
+            explained = summary.documents.loc[summary.documents["status"] == "done", "row"]
+            self._index = render_corpus(summary, {int(row): f"{self._address}/documents/{row}" for row in explained})
+            self._finished = finished
+        return self._index

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from sightline.results.artefacts import ArtefactReason
-from sightline.results.check import Check, Matters, SmallestSet, TestedWord
+from sightline.results.check import ArtefactReason, Check, Matters, SmallestSet, TestedWord
 from sightline.results.continuation import ContinuationRecord
 from sightline.results.explanation_records import TargetRecord
 from sightline.results.records import Record

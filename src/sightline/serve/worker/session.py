@@ -1,4 +1,8 @@
-"""The state of a worker: the loaded models, and the most recent documents for further questions about them."""
+"""The state of a worker: the loaded models, and the most recent documents for further questions about them.
+
+Programs that call the API get an explanation as one JSON object (`result_record`). Positions in the text (`start`,
+`end`, `offsets`) count Unicode characters of the text sent, from 0.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +24,23 @@ from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.progress import Progress
 from sightline.results.continuation import combine_records
-from sightline.serve.limits import ServerLimits
-from sightline.serve.worker.results import prediction_record, result_record
+from sightline.results.explanation_records import TargetRecord
+from sightline.serve.limits import CORPUS_ADDRESS, ServerLimits
 from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
 from sightline.view.words.entries import plain_summary
+from sightline.view.words.headline import headline
+from sightline.view.words.sentences import further_sentences, notices
+from sightline.view.words.verdict import describe_verdict
 
 if TYPE_CHECKING:
+    from sightline.models import Prediction
     from sightline.passes.trace import Trace
-    from sightline.serve.worker.corpus_pages import CorpusPages
+    from sightline.results.explanation import Explanation
+    from sightline.results.report import Report
+    from sightline.view.corpus_page import CorpusPages
 
 MAX_LABELS = 1_000
 """Longer label lists are vocabularies (masked language models) and are not sent to the page."""
@@ -55,9 +65,9 @@ class WorkerSession:
         self._traces: OrderedDict[str, Trace] = OrderedDict()
         self._corpus: CorpusPages | None = None
         if settings.corpus is not None:
-            from sightline.serve.worker.corpus_pages import CorpusPages
+            from sightline.view.corpus_page import CorpusPages
 
-            self._corpus = CorpusPages(settings.corpus)
+            self._corpus = CorpusPages(settings.corpus, CORPUS_ADDRESS)
 
     def catalogue(self) -> dict[str, bytes]:
         """Return the available models, methods and metrics as JSON."""
@@ -257,3 +267,58 @@ def _collect_warnings() -> Iterator[list[str]]:
         yield notes
     ours = (entry for entry in caught if issubclass(entry.category, UserWarning) and "sightline" in entry.filename)
     notes.extend(dict.fromkeys(str(entry.message) for entry in ours))
+
+
+def result_record(job: str, model: str, report: Report, notes: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Return the answer to one request: tokens and words once, scores per method."""
+    first = report.first
+    encoding = first.encoding
+    return {
+        "id": job,
+        "model": model,
+        "prediction": prediction_record(first.prediction),
+        "tokens": list(encoding.tokens),
+        "offsets": encoding.offsets.tolist(),
+        "segments": encoding.segments.tolist(),
+        "special": encoding.special.tolist(),
+        "dropped_tokens": encoding.dropped,
+        "words": [
+            {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment, "tokens": word.tokens}
+            for word in first.words()
+        ],
+        "explanations": {method: _explanation(explanation) for method, _, explanation in report.entries()},
+        "consensus": None if (consensus := report.consensus) is None else consensus.to_dict(),
+        "notes": list(notes),
+        "provenance": first.provenance,
+        "seconds": round(seconds, 3),
+    }
+
+
+def prediction_record(prediction: Prediction) -> dict[str, Any]:
+    """Return a prediction as plain JSON values."""
+    columns = (prediction.labels, prediction.probabilities.tolist(), prediction.logits.tolist())
+    return {
+        "index": prediction.index,
+        "label": prediction.label,
+        "probability": prediction.probability,
+        "classes": [
+            {"label": label, "probability": probability, "logit": logit}
+            for label, probability, logit in zip(*columns, strict=True)
+        ],
+    }
+
+
+def _explanation(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "headline": headline(explanation),
+        "target": TargetRecord.plain(explanation.target),
+        "signed": explanation.signed,
+        "scores": explanation.scores.tolist(),
+        "word_scores": [word.score for word in explanation.words()],
+        "checks": explanation.checks,
+        "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation).to_dict()},
+        "sentences": [*notices(explanation), *further_sentences(explanation)],
+        "check": None if explanation.check is None else explanation.check.to_dict(),
+        "artefacts": explanation.describe_artefacts(),
+        "options": explanation.options,
+    }

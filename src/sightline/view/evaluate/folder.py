@@ -32,11 +32,10 @@ from sightline.view.evaluate.plots import (
     perturbation_curves,
     worth_against_cost,
 )
-from sightline.view.evaluate.table import ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
+from sightline.view.evaluate.table import KINDS, ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
 from sightline.view.sections.pages import Part, Picture, Section, Table, Terms, describe_facts, write_sections
 from sightline.view.words.evaluation import (
-    REFERENCE,
     metric_sentences,
     opening_sentences,
     planted_sentences,
@@ -52,35 +51,6 @@ if TYPE_CHECKING:
     from sightline.evaluation.result import Evaluation
     from sightline.evaluation.sanity import SanityResult
     from sightline.progress import Progress
-
-KINDS: dict[MetricKind, tuple[str, str]] = {
-    "faithfulness": (
-        "Does removing the words it names change the prediction?",
-        f"Each value stands beside a floor, the mean of random orders, and a reference. {REFERENCE}",
-    ),
-    "confidence": (
-        "Does it tell the classes apart?",
-        "Rank correlation between the explanations of different classes: an explanation that is the same for every "
-        "class cannot say why the model chose one.",
-    ),
-    "plausibility": (
-        "Does it agree with what people marked?",
-        "Agreement with human rationales, which justify the given label: --target label explains that. A faithful "
-        "explanation of a model that is right for the wrong reasons is not plausible, so this is no measure of "
-        "faithfulness. The floor is the expected value of random scores.",
-    ),
-    "retrieval": ("Does it find the answer?", "How much of the answer is among the words that score highest."),
-    "agreement": (
-        "Does it agree with the reference?",
-        "Similarity to the explanations of the reference method. The floor is chance: the same after the scores of the "
-        "tokens were shuffled.",
-    ),
-    "dispersion": (
-        "Where does it put its weight?",
-        "These describe an explanation. Much weight on special tokens says little about the text.",
-    ),
-}
-"""Title and sentence of each kind of metric, in the order of the page."""
 
 SHOWN = ("method", "mean", "low", "high", "floor", "reference", "documents", "missing", "failed", "seconds", "calls")
 

@@ -1,4 +1,6 @@
-"""Means of several metrics side by side, each with its interval, above the floor (chance) and a reference.
+"""An evaluation as text: sentences and tables for the terminal; or its summary as CSV, JSON, Markdown or LaTeX.
+
+In a table, several metrics stand side by side, above the floor (chance) and a reference:
 
     method                     aopc ↑                 log odds ↓             seconds
     attcat                     0.426 [0.179, 0.672]   −1.54 [−2.73, −0.44]     0.024
@@ -14,17 +16,61 @@ have as many places as its largest needs to show three digits; all digits are in
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline.evaluation.ranking import Ranking
 from sightline.metrics import METRICS
-from sightline.view.frames import MISSING, format_value
-from sightline.view.words.evaluation import chance_name
+from sightline.metrics.registry import MetricKind
+from sightline.view.frames import MISSING, Form, format_value, to_format, to_records, to_text
+from sightline.view.words.evaluation import (
+    REFERENCE,
+    best_sentences,
+    chance_name,
+    opening_sentences,
+    planted_sentences,
+    sanity_sentences,
+    state_sentences,
+    table_legend,
+)
 from sightline.view.words.phrases import format_number
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from sightline.evaluation.planted import PlantedResult
+    from sightline.evaluation.ranking import Ranking
+    from sightline.evaluation.sanity import SanityResult
+
+KINDS: dict[MetricKind, tuple[str, str]] = {
+    "faithfulness": (
+        "Does removing the words it names change the prediction?",
+        f"Each value stands beside a floor, the mean of random orders, and a reference. {REFERENCE}",
+    ),
+    "confidence": (
+        "Does it tell the classes apart?",
+        "Rank correlation between the explanations of different classes: an explanation that is the same for every "
+        "class cannot say why the model chose one.",
+    ),
+    "plausibility": (
+        "Does it agree with what people marked?",
+        "Agreement with human rationales, which justify the given label: --target label explains that. A faithful "
+        "explanation of a model that is right for the wrong reasons is not plausible, so this is no measure of "
+        "faithfulness. The floor is the expected value of random scores.",
+    ),
+    "retrieval": ("Does it find the answer?", "How much of the answer is among the words that score highest."),
+    "agreement": (
+        "Does it agree with the reference?",
+        "Similarity to the explanations of the reference method. The floor is chance: the same after the scores of the "
+        "tokens were shuffled.",
+    ),
+    "dispersion": (
+        "Where does it put its weight?",
+        "These describe an explanation. Much weight on special tokens says little about the text.",
+    ),
+}
+"""Title and sentence of each kind of metric, in the order of the page."""
 
 ONE_AT_A_TIME, DOCUMENTS = "one at a time (reference)", "documents"
 WIDEST = 110
@@ -134,3 +180,69 @@ def _right(cells: list[str]) -> list[str]:
 
 def _width(columns: Sequence[Column]) -> int:
     return sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns) - 2
+
+
+def evaluation_text(
+    ranking: Ranking, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
+) -> str:
+    """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another format.
+
+    JSON also contains the results of the sanity tests; the other formats are one table.
+    """
+    if form != "text":
+        return to_format(ranking.summary, form, _content(ranking, sanity, planted))
+    blocks = [_lines([*opening_sentences(ranking), *state_sentences(ranking)])]
+    for kind, (question, _) in KINDS.items():
+        metrics = [metric for metric in ranking.evaluation.metrics if METRICS.get(metric).kind == kind]
+        if metrics:
+            blocks += _kind_blocks(ranking, f"{kind}: {question}", metrics)
+    if sanity is not None:
+        blocks.append(f"sanity: {sanity.test}\n" + _lines(sanity_sentences(sanity)))
+    if planted is not None:
+        blocks.append("sanity: planted words\n" + _lines(planted_sentences(planted)))
+    return "\n".join(blocks)
+
+
+def _kind_blocks(ranking: Ranking, heading: str, metrics: Sequence[str]) -> list[str]:
+    """Describe the metrics of one kind, their tables, and which methods do best."""
+    names = {metric: f"  {with_arrow(metric)}  " for metric in metrics}
+    column = max(map(len, names.values()))
+    terms = [
+        textwrap.fill(
+            METRICS.get(metric).summary,
+            WIDEST,
+            initial_indent=name.ljust(column),
+            subsequent_indent=" " * column,
+        )
+        for metric, name in names.items()
+    ]
+    legend = table_legend(ranking, metrics)
+    conclusions = [" ".join(sentences) for metric in metrics if (sentences := best_sentences(ranking, metric))]
+    tables = [to_text(table) for table in interval_tables(ranking, metrics)]
+    return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *conclusions])]
+
+
+def _lines(sentences: Sequence[str]) -> str:
+    return "".join(f"{sentence}\n" for sentence in sentences)
+
+
+def _content(ranking: Ranking, sanity: SanityResult | None, planted: PlantedResult | None) -> dict[str, Any]:
+    evaluation = ranking.evaluation
+    content: dict[str, Any] = {
+        "documents": len(evaluation.documents),
+        "complete": evaluation.complete,
+        "summary": to_records(ranking.summary),
+        "paired": {metric: to_records(table) for metric, table in ranking.paired.items()},
+        "skipped": dict(evaluation.skipped),
+        "settings": dict(evaluation.settings),
+        "provenance": dict(evaluation.provenance),
+    }
+    if sanity is not None:
+        content["sanity"] = {
+            "test": sanity.test,
+            "verdicts": sanity.verdicts(),
+            "summary": to_records(sanity.summary()),
+        }
+    if planted is not None:
+        content["planted"] = {"accuracy": planted.planted.accuracy, "summary": to_records(planted.summary())}
+    return content

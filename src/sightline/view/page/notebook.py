@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError
-from sightline.results.artefacts import REASONS
+from sightline.results.check import REASONS
 from sightline.settings.extras import require
 from sightline.text.units import units_of
 from sightline.view import colours

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.filters import TokenFilter
-from sightline.results.artefacts import REASONS
+from sightline.results.check import REASONS
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.graphics import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sightline import builtin
-from sightline.results.artefacts import EXCHANGE_ENTRIES
+from sightline.results.check import EXCHANGE_ENTRIES
 from sightline.results.verdict import NOT_COMPARABLE
 from sightline.view.words.phrases import percent, predicted_value, share_of_words
 
