@@ -75,8 +75,8 @@ SECTIONS = (
             "results.check.Reading",
             "results.check.SmallestSet",
             "results.check.TestedWord",
-            "results.artefacts.Artefact",
-            "results.artefacts.Exchange",
+            "results.check.Artefact",
+            "results.check.Exchange",
         ),
     ),
     Section(

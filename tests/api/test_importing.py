@@ -56,6 +56,15 @@ def test_numbers_by_level_and_their_count(model):
         model.import_scores(TEXT, [1.0, 2.0])
 
 
+def test_one_number_per_word_between_blanks_is_read_too(model):
+    numbers = [float(number) for number in range(len(TEXT.split()))]
+    imported = model.import_scores(TEXT, numbers)
+    pairs = model.import_scores(TEXT, list(zip(TEXT.split(), numbers, strict=True)))
+    np.testing.assert_array_equal(imported.scores, pairs.scores)
+    with pytest.raises(InputError, match="scores were given"):
+        model.import_scores((TEXT, "Another text."), numbers)
+
+
 def test_an_unknown_token_may_stand_for_anything(model):
     scores = [("A", 1.0), ("[UNK]", 0.5), ("film", 2.0)]
     assert by_word(model.import_scores(TEXT, scores)) == pytest.approx({"A": 1.0, "film": 2.0})

@@ -160,11 +160,18 @@ def _spans_of_words(encoding: Encoding, scores: Mapping[str, float]) -> list[Sco
 
 
 def _spread_units(encoding: Encoding, scores: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
-    """Return scores (n,) from one number per unit; at the level of tokens, with or without the special ones."""
+    """Return scores (n,) from one number per unit.
+
+    At the level of tokens with or without the special ones, at that of words per word or per `text.split()`.
+    """
     if level == "token" and len(scores) == len(encoding):
         return scores
     units = units_of(encoding, level)
     if len(scores) != len(units):
+        one_text = level == "word" and encoding.pair is None
+        split = [match.span() for match in re.finditer(r"\S+", encoding.text)] if one_text else []
+        if len(scores) == len(split):
+            return _spread_spans(encoding, [(*span, float(score)) for span, score in zip(split, scores, strict=True)])
         raise InputError(
             f"{len(scores)} scores were given, and the text has {len(units)} {level}s as Sightline counts them "
             f"(explanation.units('{level}')). Pairs (token, score) are aligned whatever the tokens are."

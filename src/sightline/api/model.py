@@ -251,10 +251,11 @@ class Model(LoadedModel):
         """Return scores that another program computed as an explanation of this model, ready for `check` and pages.
 
         document: the text that was scored.
-        scores: one number per word (or another `level`; tokens with or without special ones), in document order; pairs
-        (token, score) with the tokens of any tokenizer, which spell the text; triples (start, end, score) with
-        characters of the text; a dictionary from words to scores, which are divided among the instances of a word; a
-        `shap.Explanation` of one text, a record of captum's `visualize_text`, or an output of inseq for one text.
+        scores: one number per word (of ours or of `text.split()`) or per unit of another `level` (tokens with or
+        without special ones), in document order; pairs (token, score) with the tokens of any tokenizer, which spell the
+        text; triples (start, end, score) with characters of the text; a dictionary from words to scores, which are
+        divided among the instances of a word; a `shap.Explanation` of one text, a record of captum's `visualize_text`,
+        or an output of inseq for one text.
         method: the name under which the explanation is shown.
         target, quantity: what the scores explain, as in `explain`; the predicted class by default.
         signed: whether a negative score speaks against the target.
