@@ -31,7 +31,7 @@ for module in pkgutil.walk_packages(sl.__path__, "sightline."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 
-from sightline.text.documents.decoding import decode_document
+from sightline.text.documents import decode_document
 from sightline.files.processes import resident_bytes
 
 explanation = sl.load().explain("The compiler infers the types.")

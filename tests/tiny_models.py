@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from sightline.api.load import load
 from sightline.api.model import Model
-from sightline.models.architectures import register_architectures
+from sightline.models.model_types import register_architectures
 
 register_architectures()
 

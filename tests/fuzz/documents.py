@@ -10,7 +10,8 @@ from random import Random
 
 import sightline as sl
 from sightline.errors import InputError
-from sightline.text.documents import decoding, extraction
+from sightline.text import documents
+from sightline.text.documents import extraction
 from sightline.text.documents.parts import ExtractionError
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, odd_text
 from tests.text.documents.samples import archive, docx, odt, paragraph, pdf
@@ -147,11 +148,11 @@ class Documents:
         return f'<!DOCTYPE w [<!ENTITY {kind} SYSTEM "{self.secret.as_uri()}">{"%a;" * (kind == "% a")}]>'
 
 
-def _read_here(path: Path) -> decoding.DocumentText:
+def _read_here(path: Path) -> documents.DocumentText:
     """Read a document as `read_document` does, but without a process of its own."""
     content = path.read_bytes() if path.is_file() else b""
     name = "The file"
-    file_format = decoding._recognise(content, name, path.suffix)
+    file_format = documents._recognise(content, name, path.suffix)
     if file_format == "text":
         return sl.read_document(path)
     try:
@@ -161,7 +162,7 @@ def _read_here(path: Path) -> decoding.DocumentText:
     except Exception as error:
         # The process would end here, and the parent say that there is no answer.
         raise InputError(f"{name} cannot be read: {type(error).__name__}.") from None
-    return decoding.DocumentText(extracted.text, file_format, tuple(extracted.notices))
+    return documents.DocumentText(extracted.text, file_format, tuple(extracted.notices))
 
 
 def _rearrange(random: Random, content: bytes) -> bytes:

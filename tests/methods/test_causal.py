@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, 
 
 from sightline.api.load import load
 from sightline.errors import OptionError, UnsupportedError
-from sightline.methods.attention_weights import rollout_rows
-from sightline.methods.scaling import even_attention
+from sightline.methods.attention_weights import even_attention, rollout_rows
 from tests.tiny_models import DECODERS, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 PAD = 0

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from sightline.models.side_by_side import Cancelled, run_side_by_side
+from sightline.models.batching import Cancelled, run_side_by_side
 from tests.patience import PATIENCE
 from tests.tiny_models import tiny_ids, tiny_model
 

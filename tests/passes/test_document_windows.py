@@ -12,7 +12,7 @@ from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassif
 from sightline.api.load import load
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.methods import METHODS
-from sightline.models.windowed import window_positions
+from sightline.models.batching import window_positions
 from sightline.results.explanation import Explanation
 from sightline.text import cut_windows, encode_text, read_in_windows, window_encodings
 from sightline.text.units import units_of

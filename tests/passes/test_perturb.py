@@ -14,9 +14,14 @@ from transformers import (
 
 from sightline.api.load import load
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
-from sightline.methods.removals import request_removals
 from sightline.models.inputs import pad_inputs
-from sightline.passes.perturb import Perturbations, default_replacement, perturb_probability, removable_units
+from sightline.passes.perturb import (
+    Perturbations,
+    default_replacement,
+    perturb_probability,
+    removable_units,
+    request_removals,
+)
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 import sightline as sl
 from sightline.errors import InputError, ModelError
 from sightline.text import chat, encode_chat
-from sightline.text.tokenizer_files import TEMPLATE_CHARACTERS, bound_template, read_chat_template
+from sightline.text.tokenizers import TEMPLATE_CHARACTERS, bound_template, read_chat_template
 from tests.tiny_models import VOCABULARY, tiny_module
 from tests.tiny_tokenizers import byte_level
 

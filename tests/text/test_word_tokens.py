@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.text.word_tokens import encode_words, join_words
+from sightline.text.encode import encode_words, join_words
 from sightline.text.words import has_visible_character
 from tests.tiny_tokenizers import wordpiece
 

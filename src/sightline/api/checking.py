@@ -19,7 +19,7 @@ from sightline.errors import InputError, SightlineError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.metrics.check import Deletions, check_words
 from sightline.models import Network
-from sightline.models.origin import check_origin
+from sightline.models.inputs import check_origin
 from sightline.progress import Progress
 from sightline.results.check import EXCHANGE_ENTRIES, Check
 from sightline.results.explanation import Explanation, FloatArray

@@ -22,8 +22,8 @@ from sightline.errors import SightlineError, TargetError
 from sightline.methods import METHODS
 from sightline.metrics import tokens_in_characters
 from sightline.models.answers import NO_ANSWER
+from sightline.models.batching import Send, run_side_by_side
 from sightline.models.classes import Label, classes_of, no_class
-from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.target import TargetLike
 from sightline.progress import Progress
 from sightline.settings.evaluation import TargetChoice as TargetChoice

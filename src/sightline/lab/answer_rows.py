@@ -36,8 +36,8 @@ from torch.utils.data import Dataset
 from sightline.errors import InputError, OptionError
 from sightline.metrics import tokens_in_characters
 from sightline.models.answers import QuestionAnswering
+from sightline.models.batching import combine, window_positions
 from sightline.models.task import TaskFacts
-from sightline.models.windowed import combine, window_positions
 from sightline.text import Encoding, Example, encode_text, read_in_windows, window_encodings
 
 Span = tuple[int, int]

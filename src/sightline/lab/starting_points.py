@@ -14,10 +14,9 @@ from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
 from sightline.models import Network, load_network
-from sightline.models.architectures import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
 from sightline.models.families import family_of
-from sightline.models.model_source import find_folder
-from sightline.models.model_types import check_head
+from sightline.models.model_types import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification, check_head
+from sightline.models.module_building import find_folder
 from sightline.models.sentence_models import read_sentence_folder
 from sightline.models.single_attention import (
     BilstmAttentionConfig,

@@ -19,9 +19,8 @@ from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.max_flow import flow
 from sightline.methods.owen import owen
 from sightline.methods.perturbation import leave_one_out, occlusion
-from sightline.methods.random_scores import random
 from sightline.methods.registry import METHODS, Attribution, Method, group_methods, list_methods, method
-from sightline.methods.sampling import gradient_shap, kernel_shap, lime
+from sightline.methods.sampling import gradient_shap, kernel_shap, lime, random
 
 __all__ = [
     "METHODS",

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from sightline.methods.attention_weights import sum_to_one
 from sightline.methods.integration import (
     Baseline,
     Embeddings,
@@ -24,7 +25,6 @@ from sightline.methods.integration import (
     nested_rules,
 )
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.scaling import sum_to_one
 from sightline.passes.trace import Trace
 
 

@@ -23,7 +23,7 @@ from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.registry import Attribution, method
 from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
-from sightline.models.relevance import Relevance
+from sightline.models.layerwise import Relevance
 from sightline.passes.forward import Need
 from sightline.passes.trace import Trace
 from sightline.settings.values import check_layer

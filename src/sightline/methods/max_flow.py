@@ -17,11 +17,18 @@ import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
-from sightline.methods.attention_weights import Fusion, fuse_layers, layers_of, needs_of_fused
+from sightline.methods.attention_weights import (
+    Fusion,
+    causal_checks,
+    even_attention,
+    fuse_layers,
+    layers_of,
+    needs_of_fused,
+    rescale_by_field,
+)
 from sightline.methods.flow.solve import FlowResult, solve_flow
 from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.scaling import causal_checks, even_attention, rescale_by_field
 from sightline.passes.trace import Trace
 from sightline.progress import StepProgress
 from sightline.settings.values import check_head, check_layer

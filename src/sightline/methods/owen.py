@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from sightline.errors import OptionError
 from sightline.methods.integration import completeness_gap
 from sightline.methods.registry import Attribution, method
-from sightline.methods.removals import DocumentGame, Mask, Value
 from sightline.models.target import Quantity
-from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.perturb import DocumentGame, Mask, Replacement, Value, default_replacement
 from sightline.passes.trace import Trace
 from sightline.settings.values import check_count, check_seed
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from sightline.errors import OptionError
 from sightline.methods.registry import Attribution, method
-from sightline.methods.removals import DocumentGame, evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.models.task import place_of
-from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.perturb import DocumentGame, Replacement, default_replacement, evaluate_removals, request_removals
 from sightline.passes.trace import Trace
 from sightline.settings.values import check_layer
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy

@@ -1,7 +1,8 @@
-"""LIME, KernelSHAP and GradientSHAP: explanations from random variations of the document.
+"""LIME, KernelSHAP and GradientSHAP: explanations from random variations of the document; and random scores.
 
 LIME and KernelSHAP remove parts of the document (words by default, never special tokens) and fit a linear model to
-the output: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
+the output: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document. Random scores are
+the floor that every method must beat.
 Everything is drawn from the seed; the global random states are not used.
 """
 
@@ -20,13 +21,32 @@ from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration import Baseline, build_path, completeness_gap
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.removals import evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
-from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.perturb import Replacement, default_replacement, evaluate_removals, request_removals
 from sightline.passes.trace import Trace
 from sightline.settings.values import check_seed
 from sightline.text.units import Level, Units, units_of
+
+
+@method(
+    "random",
+    title="Random scores",
+    kind="baseline",
+    summary="Uniform random scores from a seed: the floor for every comparison.",
+    formula="s_i ~ U(0, 1)",
+    citation="baseline",
+    needs=set(),
+    signed=False,
+    class_specific=False,
+    cost="none",
+    use="Use it as the chance level in comparisons.",
+    avoid="Avoid it as an explanation.",
+)
+def random(trace: Trace, *, seed: int = 0) -> Array:
+    """Independent uniform scores from numpy's PCG64."""
+    return np.random.default_rng(check_seed(seed)).random(trace.token_count)
+
 
 SMALLEST_WIDTH = 1e-6
 """Smallest kernel width of LIME: far below any distance between samples, and its square is still an ordinary number."""

@@ -43,7 +43,7 @@ from sightline.metrics.registry import METRICS
 from sightline.metrics.score_inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
-from sightline.models.origin import check_origin
+from sightline.models.inputs import check_origin
 from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.progress import StepProgress
 from sightline.text import Encoding

@@ -1,20 +1,43 @@
-"""Group documents into batches of similar length, so that little work goes into padding.
+"""How many documents run: in batches of similar length, several batches side by side, and long documents in windows.
 
-`graph_tokens` says how many tokens a forward with gradients may hold at once on this machine. The rule looks at the
-memory that the machine *has*, not at what is free: the size of a batch decides in which order numbers are added, so a
-rule that followed other programs would give other last digits from one day to the next.
+Batches of similar length waste little work on padding. `graph_tokens` says how many tokens a forward with gradients may
+hold at once on this machine. The rule looks at the memory that the machine *has*, not at what is free: the size of a
+batch decides in which order numbers are added, so a rule that followed other programs would give other last digits from
+one day to the next.
+
+Tasks run side by side with one thread per core, each with its own worker. A matrix product split over two cores waits
+for the slower half, hundreds of times per pass, and on a machine where others compute as well that is most of the time.
+Two independent passes do not wait for each other. The result of a task must not depend on other tasks; then it does not
+depend on how many run at once either.
+
+A document that is longer than the model reads runs window by window, with the logits of the windows combined. The
+result is a function of the whole document like any other, so perturbation methods and faithfulness measure it without
+knowing about windows. Windows that several documents have in common (a word removed changes one or two of them) run
+once.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from sightline.progress import StepProgress
 from sightline.settings.values import check_count
+from sightline.text import Encoding, window_encodings
+
+if TYPE_CHECKING:
+    from sightline.models.network import Network
+    from sightline.models.task import Task
 
 BATCH_TOKENS = 4096
 """Tokens per batch (padding included): enough for efficient matrix products, few enough for a laptop's memory."""
@@ -82,3 +105,130 @@ def total_memory(device: torch.device) -> int | None:
         return min(memory, int(CGROUP_LIMIT.read_text()))
     except (OSError, ValueError):  # no container, or "max"
         return memory
+
+
+W = TypeVar("W")
+R = TypeVar("R")
+Send = Callable[[Any], None]
+"""Given to a task, to report anything before it is finished."""
+
+
+class Cancelled(Exception):  # noqa: N818 (a signal, not an error)
+    """Raised by `send` when the result is no longer wanted."""
+
+
+@dataclass(frozen=True)
+class _Message:
+    content: Any
+
+
+@dataclass(frozen=True)
+class _Result(Generic[R]):
+    number: int
+    value: R
+
+
+def run_side_by_side(
+    workers: Sequence[W], tasks: int, work: Callable[[W, int, Send], R], receive: Callable[[Any], None]
+) -> Iterator[tuple[int, R]]:
+    """Yield (number, work(worker, number, send)) for every number below `tasks`, in the order of completion.
+
+    Every worker has one thread, in which torch uses one core. `receive` is called in the calling thread with everything
+    that tasks send. The first error of a task stops all of them and is raised here. If the caller stops iterating, each
+    running task ends when it next sends something.
+    """
+    queue: SimpleQueue[_Message | _Result[R] | BaseException | None] = SimpleQueue()
+    numbers, numbers_lock, cancelled = iter(range(tasks)), threading.Lock(), threading.Event()
+
+    def next_number() -> int | None:
+        with numbers_lock:
+            return None if cancelled.is_set() else next(numbers, None)
+
+    def send(content: Any) -> None:
+        if cancelled.is_set():
+            raise Cancelled
+        queue.put(_Message(content))
+
+    def run_worker(worker: W) -> None:
+        torch.set_num_threads(1)  # applies to this thread only
+        try:
+            while (number := next_number()) is not None:
+                queue.put(_Result(number, work(worker, number, send)))
+        except Cancelled:
+            pass
+        except BaseException as error:  # raised again in the calling thread, whatever it is
+            queue.put(error)
+        finally:
+            queue.put(None)
+
+    threads_before = torch.get_num_threads()
+    threads = [threading.Thread(target=run_worker, args=(worker,), daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    running = len(threads)
+    try:
+        while running:
+            match queue.get():
+                case None:
+                    running -= 1
+                case BaseException() as error:
+                    raise error
+                case _Message(content):
+                    receive(content)
+                case _Result(number, value):
+                    yield number, value
+    finally:
+        cancelled.set()
+        for thread in threads:
+            thread.join()
+        torch.set_num_threads(threads_before)
+
+
+def window_positions(encoding: Encoding) -> list[NDArray[np.int64]]:
+    """Return the positions of the tokens of every window; windows without any token are left out."""
+    if encoding.windows is None:
+        return [np.arange(len(encoding))]
+    return [positions for positions in encoding.windows.positions(len(encoding)) if len(positions)]
+
+
+def combine(
+    task: Task, encoding: Encoding, logits: Sequence[Tensor], positions: Sequence[NDArray[np.int64]] | None = None
+) -> Tensor:
+    """Return the logits of a document from those of its windows; a document without windows has one."""
+    if encoding.windows is None:
+        return logits[0]
+    places = window_positions(encoding) if positions is None else positions
+    return task.combine_windows(logits, places, len(encoding), encoding.windows.aggregation)
+
+
+def run_windows(
+    network: Network,
+    encodings: Sequence[Encoding],
+    hidden: Sequence[Sequence[int]] | None = None,
+    progress: StepProgress | None = None,
+) -> list[Tensor]:
+    """Return the logits of documents of which some or all are read in windows; the arguments of `run_many`."""
+    places = [window_positions(encoding) for encoding in encodings]
+    distinct: dict[bytes, int] = {}
+    parts: list[Encoding] = []
+    parts_hidden: list[Sequence[int]] = []
+    numbers: list[list[int]] = []
+    for document, (encoding, positions) in enumerate(zip(encodings, places, strict=True)):
+        masked = np.zeros(len(encoding), dtype=bool)
+        masked[list(hidden[document]) if hidden is not None else []] = True
+        global_ = np.isin(np.arange(len(encoding)), encoding.global_tokens or ())
+        numbers.append([])
+        for window in positions:
+            read = (encoding.ids, encoding.type_ids, encoding.segments, masked, global_)
+            default = b"" if encoding.global_tokens is None else b"given"
+            key = b"|".join([len(window).to_bytes(8), default, *(array[window].tobytes() for array in read)])
+            if key not in distinct:
+                distinct[key] = len(parts)
+                parts += [encoding] if encoding.windows is None else window_encodings(encoding, [window])
+                parts_hidden.append(np.flatnonzero(masked[window]).tolist())
+            numbers[-1].append(distinct[key])
+    logits = network.run_many(parts, hidden=parts_hidden if any(parts_hidden) else None, progress=progress)
+    return [
+        combine(network.task, encoding, [logits[number] for number in parts_read], positions)
+        for encoding, parts_read, positions in zip(encodings, numbers, places, strict=True)
+    ]

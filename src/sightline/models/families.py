@@ -43,7 +43,7 @@ class BlockWeights:
 
 AttentionLayout = Literal["full", "returned", "band", "blocks", "unseen"]
 """full: weights (H, n, n), observed through transformers' attention interface. returned: the same, returned by the
-self-attention module `attention_module`, because the family does not use the interface (`models/returned`). band: a
+self-attention module `attention_module`, because the family does not use the interface (`models/observe`). band: a
 window and global tokens, which the encoder of `models/longformer/` computes and observes. blocks: a window of blocks
 whose first and last are global, computed and observed by the self-attention of `models/block_sparse`. unseen: a model
 of which only embeddings and logits are known (`unseen_family`)."""

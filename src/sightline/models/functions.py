@@ -35,7 +35,7 @@ from sightline.models.tasks import SequenceClassification, TaskFacts
 from sightline.progress import StepProgress
 from sightline.settings.values import check_count
 from sightline.text import MAX_CHARACTERS, Encoding
-from sightline.text.word_tokens import join_words
+from sightline.text.encode import join_words
 
 Output = Literal["probabilities", "logits", "values"]
 """What the function returns: probabilities of the labels, their logits, or one number that has no probability."""

@@ -1,7 +1,7 @@
 """Loading: a folder, a hub id or a model object becomes a Network with its tokenizer, or a sentence says why not.
 
-The road of a source: `model_source` finds the folder, `module_building` builds a module from checked settings and
-tensors, and here the module gets its family, attention, tokenizer and task, and is tried out on a few tokens.
+The road of a source: `module_building` finds the folder and builds a module from checked settings and tensors, and here
+the module gets its family, attention, tokenizer and task, and is tried out on a few tokens.
 
 Half precision takes half the memory. float16 has 11 significant bits and bfloat16 has 8. How far rounding moves the
 output depends on the model, so it is measured when the model is loaded: the logits of one document before and after the
@@ -24,19 +24,22 @@ from transformers import Pipeline, PreTrainedModel
 
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.files.foreign import quote
-from sightline.models.adapters import merge_adapters
-from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse import use_blocks
 from sightline.models.config import read_config, refuse_encoder_decoder
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.longformer.encoder import use_banded, use_library
-from sightline.models.model_source import PipelineSettings, find_folder, read_settings
-from sightline.models.model_types import check_head, check_inputs
-from sightline.models.module_building import as_model_error, load_module, quiet_library
+from sightline.models.model_types import check_head, check_inputs, register_architectures
+from sightline.models.module_building import (
+    PipelineSettings,
+    as_model_error,
+    find_folder,
+    load_module,
+    quiet_library,
+    read_settings,
+)
 from sightline.models.network import Network
-from sightline.models.observe import OBSERVING
+from sightline.models.observe import OBSERVING, observe_returned
 from sightline.models.recording import Recorder
-from sightline.models.returned import observe_returned
 from sightline.models.sentence_models import (
     PooledClassifier,
     SentenceFolder,
@@ -44,7 +47,7 @@ from sightline.models.sentence_models import (
     read_sentence_folder,
     set_reference,
 )
-from sightline.models.shared_weights import share_weights
+from sightline.models.shared_weights import merge_adapters, share_weights
 from sightline.models.tasks import bind_task, special_token_ids, task_class, task_of_architecture
 from sightline.models.torch_context import own_torch_context
 from sightline.models.user_modules import ModuleClassifier, unwrap

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from sightline.errors import ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
-from sightline.models.adapters import follow_adapters
-from sightline.models.batching import BATCH_TOKENS, batches_by_length, graph_tokens
+from sightline.models.batching import BATCH_TOKENS, Send, batches_by_length, graph_tokens, run_side_by_side, run_windows
 from sightline.models.block_sparse import documents_of
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.hooks import EmbeddingTable, HookPlace, Step
@@ -29,12 +28,10 @@ from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
 from sightline.models.model_types import has_library_head
 from sightline.models.recording import Recorder, recording
 from sightline.models.sentence_models import PooledClassifier
-from sightline.models.shared_weights import hash_weights, share_weights, weights_state
-from sightline.models.side_by_side import Send, run_side_by_side
+from sightline.models.shared_weights import follow_adapters, hash_weights, share_weights, weights_state
 from sightline.models.task import Task
 from sightline.models.torch_context import own_torch_context
 from sightline.models.user_modules import ModuleClassifier
-from sightline.models.windowed import run_windows
 from sightline.progress import StepProgress
 from sightline.text import Encoding
 

@@ -136,7 +136,7 @@ class Recorder:
     layout: Layout | None = None
     """Layout of `hidden`, of `block_outputs` and of the outputs of `layers`."""
     pending: dict[str, Tensor] = field(default_factory=dict)
-    """Parts of the layer that is running, where they are collected one by one (`returned`)."""
+    """Parts of the layer that is running, where they are collected one by one (`observe.observe_returned`)."""
     embeddings: Tensor | None = None
     """Word embeddings (B, N, ·), the leaf of the autograd path; always padded."""
 

@@ -21,7 +21,7 @@ from sightline.errors import OptionError, TargetError
 from sightline.models.classes import are_named_by_numbers, class_named, list_names, no_class_number, whole_number
 from sightline.registry import suggestion
 from sightline.settings.explain import Quantity as Quantity
-from sightline.text.read_only import ReadOnlyArrays, protect
+from sightline.text.encoding import ReadOnlyArrays, protect
 
 ALL: Literal["all"] = "all"
 """The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""

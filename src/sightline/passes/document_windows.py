@@ -28,11 +28,10 @@ from torch import Tensor
 from sightline.attention.arrays import as_array
 from sightline.errors import UnsupportedError
 from sightline.models import Network, Recorder, Target
-from sightline.models.batching import BATCH_TOKENS, batches_by_length
-from sightline.models.relevance import BackwardRules, Relevance
+from sightline.models.batching import BATCH_TOKENS, batches_by_length, combine, window_positions
+from sightline.models.layerwise import BackwardRules, Relevance
 from sightline.models.target import Direction, check_quantity
 from sightline.models.task import Task
-from sightline.models.windowed import combine, window_positions
 from sightline.passes.forward import Gradients, Need, Pass, Request, WindowPart
 from sightline.text import Encoding, window_encodings
 

@@ -25,14 +25,16 @@ from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
 from sightline.models.inputs import find_global_tokens
 from sightline.models.layerwise import (
+    BackwardRules,
     LayerGradients,
     Layerwise,
     LinearOutputs,
+    ReceivedRelevance,
+    Relevance,
     StagedBackward,
     run_keeping,
     weighted_sum,
 )
-from sightline.models.relevance import BackwardRules, ReceivedRelevance, Relevance
 from sightline.models.streamed_attention import StreamedRecord
 from sightline.models.torch_context import own_torch_context
 from sightline.text import Encoding

@@ -19,8 +19,7 @@ import torch
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models import Network
 from sightline.models.answers import QuestionAnswering
-from sightline.models.inputs import check_global_tokens, check_left_padding, special_names
-from sightline.models.origin import check_vocabulary
+from sightline.models.inputs import check_global_tokens, check_left_padding, check_vocabulary, special_names
 from sightline.models.tasks import CausalLanguageModel
 from sightline.models.torch_context import own_torch_context
 from sightline.settings.values import check_count, check_one_of
@@ -39,7 +38,7 @@ from sightline.text import (
     read_in_windows,
 )
 from sightline.text.documents import DocumentText, names_document, plain_text_of
-from sightline.text.word_tokens import encode_words
+from sightline.text.encode import encode_words
 
 
 def generate_greedily(network: Network, prompt: Encoding, max_new_tokens: int) -> list[int]:

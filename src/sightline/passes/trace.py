@@ -21,16 +21,16 @@ from torch import Tensor
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import Network, Prediction, Recorder, Target, TargetLike
+from sightline.models.batching import combine, window_positions
 from sightline.models.families import BlockWeights
 from sightline.models.hooks import HookPlace
+from sightline.models.layerwise import BackwardRules, Relevance
 from sightline.models.recording import Summary
-from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import check_quantity
-from sightline.models.windowed import combine, window_positions
 from sightline.passes.forward import Array, Gradients, Need, Pass, Request
 from sightline.progress import StepProgress
 from sightline.text import Encoding, window_encodings
-from sightline.text.read_only import protect
+from sightline.text.encoding import protect
 
 T = TypeVar("T")
 CACHED_BYTES = 300_000_000

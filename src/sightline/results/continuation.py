@@ -26,7 +26,7 @@ from sightline.results.explanation_records import DocumentRecord, ScoresRecord
 from sightline.results.records import Derived, FileRecord, Listed, Share, read_bytes, reading
 from sightline.settings.values import check_count
 from sightline.text import Encoding
-from sightline.text.read_only import ReadOnlyArrays, protect
+from sightline.text.encoding import ReadOnlyArrays, protect
 from sightline.text.units import Level, Units, units_of
 
 if TYPE_CHECKING:

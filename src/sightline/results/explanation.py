@@ -27,7 +27,7 @@ from sightline.results.records import reading
 from sightline.results.verdict import Verdict, judge
 from sightline.settings.values import check_count, check_one_of
 from sightline.text import Encoding
-from sightline.text.read_only import ReadOnlyArrays, protect
+from sightline.text.encoding import ReadOnlyArrays, protect
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:

@@ -22,8 +22,13 @@ from sightline.files.foreign import first_line
 from sightline.text.encode import MAX_CHARACTERS, check_text
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
-from sightline.text.tokenizer_files import bound_template
-from sightline.text.tokenizers import fingerprint_vocabulary, require_fast, special_tokens, tokenizer_errors
+from sightline.text.tokenizers import (
+    bound_template,
+    fingerprint_vocabulary,
+    require_fast,
+    special_tokens,
+    tokenizer_errors,
+)
 from sightline.text.words import split_words, words_of_tokens
 
 Chat = Sequence[Mapping[str, str]]

@@ -1,21 +1,45 @@
 """Encoding: one unpadded document as the model sees it, tied character by character to the text a person wrote.
 
 `Windows` says how a document that is longer than the model reads is cut; `sightline.text.windows` cuts it.
+
+Arrays of finished results cannot be written, so that nobody changes one by accident. numpy forgets the mark when an
+array is copied or pickled; `ReadOnlyArrays` sets it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.settings.explain import Aggregation as Aggregation
-from sightline.text.read_only import ReadOnlyArrays, protect
 from sightline.text.words import Word, count_words
+
+A = TypeVar("A", bound=NDArray[Any])
+
+
+def protect(array: A) -> A:
+    """Return `array`, marked so that numpy refuses to write to it."""
+    array.flags.writeable = False
+    return array
+
+
+class ReadOnlyArrays:
+    """Base of results whose fields hold protected arrays: those of copies and of unpickled results are protected, too.
+
+    The fields themselves may be arrays, or dictionaries of arrays.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for field in state.values():
+            for value in field.values() if isinstance(field, dict) else (field,):
+                if isinstance(value, np.ndarray):
+                    protect(value)
+        vars(self).update(state)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from sightline.methods.relevance.operations import (
     replaced,
 )
 from sightline.methods.relevance.rules import Rules, fitted, sum_shares
-from sightline.models.relevance import Relevance
+from sightline.models.layerwise import Relevance
 from sightline.passes.trace import Trace
 
 LOGITS_ALONE = 32
