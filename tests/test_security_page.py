@@ -13,7 +13,7 @@ from sightline.models import weights
 from sightline.results import report_storage, storage
 from sightline.serve import limits
 from sightline.serve.http import documents as served_documents
-from sightline.text import MAX_CHARACTERS, chat_rendering, documents, tokenizer_files, tokenizer_limits
+from sightline.text import MAX_CHARACTERS, chat_rendering, documents, tokenizer_limits, tokenizers
 from sightline.text.documents import extraction, office_text, parts
 
 MB, MILLION = 1_000_000, 1_000_000
@@ -28,7 +28,7 @@ SENTENCES = [
     f"A text of more than {tokenizer_limits.PIECE:,} characters is first read in pieces",
     f"refused if it becomes more than {tokenizer_limits.MAX_RATIO} times as long",
     f"may compute for {chat_rendering.CPU_SECONDS} seconds and take {chat_rendering.MEMORY // 10**9} GB",
-    f"Templates of more than {tokenizer_files.TEMPLATE_CHARACTERS:,} characters are ignored.",
+    f"Templates of more than {tokenizers.TEMPLATE_CHARACTERS:,} characters are ignored.",
     f"files of up to {documents.MOST_BYTES // MB} MB are read in a process of their own that may take "
     f"{extraction.MOST_MEMORY // 2**30} GB and {documents.MOST_SECONDS} seconds",
     f"may unpack to {office_text.MOST_XML // MB} MB, and a text may have {parts.MOST_CHARACTERS // MILLION} million",

@@ -15,7 +15,8 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, Au
 from sightline.api.load import load
 from sightline.errors import InputError, TargetError
 from sightline.methods import METHODS
-from sightline.passes.forward import Pass, Request
+from sightline.models.target import Request
+from sightline.passes.forward import Pass
 from sightline.results.report import Report
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model

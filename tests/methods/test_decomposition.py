@@ -17,12 +17,12 @@ from sightline.errors import OptionError, UsageError
 from sightline.methods.decomposition import measures
 from sightline.methods.decomposition.block import (
     AttentionBlock,
-    BranchNorm,
     Norm,
     measure_contributions,
     reconstruction_error,
     roll_out_rows,
 )
+from sightline.models.families import RootMeanSquareNorm
 from tests.attention.bands import Band, bands, make_band
 
 HEADS, HEAD_WIDTH, WIDTH = 3, 4, 10
@@ -77,7 +77,7 @@ def random_block(rng, attention, *, post_norm=True, branch_norm=False, head_widt
         inputs=normal(n, width),
         output_bias=normal(width),
         norm=random_norm(rng, width) if post_norm else None,
-        branch_norm=BranchNorm(normal(width), 1e-5) if branch_norm else None,
+        branch_norm=RootMeanSquareNorm(normal(width), 1e-5) if branch_norm else None,
         global_values=normal(n, heads, head_width) if isinstance(attention, BandedAttention) else None,
         second_norm=random_norm(rng, width) if post_norm else None,
         second_input=normal(n, width) if post_norm else None,
@@ -317,7 +317,7 @@ def test_bad_requests_are_named():
     with pytest.raises(UsageError, match="global rows of banded attention"):
         replace(block, global_values=block.values)
     with pytest.raises(UsageError, match="before the residual sum or after it, not both"):
-        replace(block, branch_norm=BranchNorm(block.norm.weight, 1e-5))
+        replace(block, branch_norm=RootMeanSquareNorm(block.norm.weight, 1e-5))
     with pytest.raises(UsageError, match="dense or banded attention"):
         replace(block, attention=make_band(rng, HEADS, 4))
 

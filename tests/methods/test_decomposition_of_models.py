@@ -13,12 +13,12 @@ import torch
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.methods.decomposition.block import (
     AttentionBlock,
-    BranchNorm,
     Norm,
     measure_contributions,
     reconstruction_error,
     roll_out_rows,
 )
+from sightline.models.families import RootMeanSquareNorm
 from tests.tiny_models import tiny_module
 
 IDS = torch.arange(20, 36).unsqueeze(0)
@@ -127,7 +127,7 @@ def gemma2_blocks():
                 values=seen.outputs[f"{layer}.self_attn.v_proj"].view(TOKENS, 2, -1).repeat_interleave(2, dim=1),
                 output_weight=module.get_submodule(layer).self_attn.o_proj.weight,
                 inputs=seen.inputs[layer],
-                branch_norm=BranchNorm(1 + norm.weight, module.config.rms_norm_eps),
+                branch_norm=RootMeanSquareNorm(1 + norm.weight, module.config.rms_norm_eps),
                 output=seen.inputs[f"{layer}.pre_feedforward_layernorm"],
             )
         )

@@ -11,6 +11,7 @@ from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
 from sightline.api.load import load
 from sightline.errors import ModelError, OptionError
+from sightline.files import processes
 from sightline.methods.integration import SIZES, convergence_checks, expected_change, nested_rules
 from sightline.models import batching
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -270,7 +271,7 @@ def test_points_fill_the_memory_that_the_machine_has_and_change_nothing(monkeypa
 
 def test_the_memory_of_a_container_is_that_of_its_limit(monkeypatch, tmp_path):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(batching, "CGROUP_LIMIT", limit)
+    monkeypatch.setattr(processes, "_CONTAINER", limit)
     machine = batching.total_memory(torch.device("cpu"))
     limit.write_text("max\n")
     assert batching.total_memory(torch.device("cpu")) == machine

@@ -24,7 +24,7 @@ from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.models import Recorder, layerwise
 from sightline.models.layerwise import Layerwise, LinearOutputs
-from sightline.passes import forward
+from sightline.passes import propagation
 from sightline.passes.forward import Pass
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -349,7 +349,7 @@ def test_no_random_model_yields_nan(family, seed, tokens, scale, dtype, target):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkeypatch):
-    monkeypatch.setattr(forward, "GRAPH_BYTES", 0)
+    monkeypatch.setattr(propagation, "GRAPH_BYTES", 0)
     model = tiny_model(family)
     alive: list[int] = []
     differentiate = Layerwise.differentiate
@@ -371,7 +371,7 @@ def test_documents_together_get_what_each_gets_layer_by_layer(family, lengths, t
     model = tiny_model(family)
     encodings = [model.encode(ids=tiny_ids(family, n, seed=seed)) for seed, n in enumerate(lengths)]
     together = model.explain(encodings, "attnlrp")
-    monkeypatch.setattr(forward, "GRAPH_BYTES", 0)
+    monkeypatch.setattr(propagation, "GRAPH_BYTES", 0)
     for encoding, explanation in zip(encodings, together, strict=True):
         alone = model.explain(encoding, "attnlrp")
         close(explanation.scores, alone.scores, tolerance)

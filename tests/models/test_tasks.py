@@ -18,7 +18,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from sightline.api.load import load
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.models.inputs import find_global_tokens, pad_inputs
-from sightline.models.target import parse_target
+from sightline.models.target import Request, parse_target
 from sightline.models.tasks import TASKS, task_class
 from sightline.view.words.sentences import prediction_sentence
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -500,7 +500,7 @@ def test_entities_are_explained_one_by_one():
         first = next(n for n in entities if name.split()[0].lower() in n.lower().split())
         assert chosen.target == entities[first].target
     outside = torch.nn.functional.one_hot(torch.zeros(len(encoding), dtype=torch.long), 3).double()
-    untagged = model.network.task.resolve(outside, encoding, "word:Miller", None, None)
+    untagged = model.network.task.resolve(outside, encoding, Request("word:Miller"))
     assert (untagged.label, encoding.words[encoding.word_ids[untagged.position]].text) == ("O", "Miller")
     with pytest.raises(TargetError, match="no word 'absent'"):
         model.explain(CONTEXT, "attcat", target="word:absent")

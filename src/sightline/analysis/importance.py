@@ -30,6 +30,7 @@ from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models import Network
 from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
+from sightline.models.target import Request
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.settings.values import check_one_of
@@ -130,7 +131,7 @@ def _importance(network: Network, weights: HeadWeights, encoding: Encoding, labe
             "Head importance needs a loss over classes; this model has a single output, whose cross-entropy is 0."
         )
     (logits,) = network.run([encoding], gradient=True, within=weights.on_autograd_path())
-    target = network.task.resolve(logits.detach(), encoding, label, "log_probability", None)
+    target = network.task.resolve(logits.detach(), encoding, Request(label, "log_probability"))
     # In double precision: for a confident prediction ∂𝓛/∂logits is 1 − p, which single precision rounds to few digits.
     loss = -network.task.value(logits.to("cpu", torch.float64), target)
     return weights.sum_squares(network.backward(loss, weights.tensors))

@@ -28,12 +28,12 @@ from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import ChosenMethods
 from sightline.models import ALL, Network, Prediction, TargetLike
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
-from sightline.models.target import ENTITIES, check_quantity
+from sightline.models.target import ENTITIES, Request, check_quantity
 from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel, TokenClassification
 from sightline.models.torch_context import own_torch_context
 from sightline.passes.document_windows import WindowedPass, describe_windows
-from sightline.passes.forward import Pass, Request
+from sightline.passes.forward import Pass
 from sightline.passes.prefixes import PrefixPass
 from sightline.passes.reading import Reader
 from sightline.passes.trace import Trace
@@ -56,7 +56,7 @@ class Explainer:
         """Return what the model predicts for each document; no more logits are held than those of one batch."""
         task, predictions = self.network.task, {}
         for number, logits in self.network.run_each(encodings, batch_size=batch_size):
-            target = task.resolve(logits, encodings[number], None, None, position)
+            target = task.resolve(logits, encodings[number], Request(position=position))
             predictions[number] = task.prediction(logits, encodings[number], target.position)
         return [predictions[number] for number in range(len(encodings))]
 

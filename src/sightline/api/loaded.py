@@ -16,7 +16,7 @@ from sightline.methods.applicability import default_methods, methods_not_offered
 from sightline.models import Network, Prediction, TargetLike
 from sightline.models.loading import move_network
 from sightline.models.sentence_models import compare_with
-from sightline.passes.forward import Request
+from sightline.models.target import Request
 from sightline.passes.reading import WHOLE, Reader, ReadPolicy, documents_of
 from sightline.passes.trace import Trace
 from sightline.text import Aggregation, Chat, Encoding

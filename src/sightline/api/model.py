@@ -16,7 +16,7 @@ from sightline.api.loaded import Listed, LoadedModel, Readable, refuse_batch_siz
 from sightline.errors import InputError, OptionError
 from sightline.methods.applicability import choose_methods
 from sightline.models import TargetLike
-from sightline.passes.forward import Request
+from sightline.models.target import Request
 from sightline.passes.reading import ReadPolicy, documents_of
 from sightline.passes.trace import Trace
 from sightline.progress import Progress

@@ -114,7 +114,10 @@ def fuse(attention: Attention, fusion: Fusion, weights: Array | None = None) -> 
 
 
 def fuse_layers(
-    trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None, effective: bool = False
+    trace: Trace,
+    fusion: Fusion = "mean",
+    head_weights: Sequence[Sequence[float]] | None = None,
+    effective: bool = False,
 ) -> list[Attention]:
     """Fuse the heads of every layer; `head_weights` (L, H) weigh them (for example by head importance).
 

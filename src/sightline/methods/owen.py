@@ -198,9 +198,9 @@ def sample_owen_values(
     return samples.result()
 
 
-def least_sampled_calls(tree: Hierarchy, pairs: int = LEAST_PAIRS) -> int:
+def least_sampled_calls(tree: Hierarchy) -> int:
     """Return the smallest budget with which the children of the document can be measured."""
-    return 2 + _refinement_cost(tree, ROOT, 2 * pairs)
+    return 2 + _refinement_cost(tree, ROOT, 2 * LEAST_PAIRS)
 
 
 def _refinement_cost(tree: Hierarchy, node: int, orderings: int) -> int:

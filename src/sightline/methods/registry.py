@@ -93,6 +93,12 @@ MethodKind = Literal["attention", "gradients", "decomposition", "relevance", "pe
 MethodFunction = Callable[..., "Array | Attribution"]
 
 
+_DOCUMENTED = (
+    *("name", "title", "kind", "summary", "formula", "signed", "class_specific"),
+    *("cost", "use", "avoid", "citation", "origin"),
+)
+
+
 @dataclass(frozen=True)
 class Method:
     """A registered method and everything that is documented about it."""
@@ -134,18 +140,7 @@ class Method:
     def facts(self) -> dict[str, Any]:
         """Everything documented about it as plain values; an option has `choices` if its values can be listed."""
         return {
-            "name": self.name,
-            "title": self.title,
-            "kind": self.kind,
-            "summary": self.summary,
-            "formula": self.formula,
-            "signed": self.signed,
-            "class_specific": self.class_specific,
-            "cost": self.cost,
-            "use": self.use,
-            "avoid": self.avoid,
-            "citation": self.citation,
-            "origin": self.origin,
+            **{name: getattr(self, name) for name in _DOCUMENTED},
             "options": {
                 name: {
                     "default": default,

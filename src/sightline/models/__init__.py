@@ -3,6 +3,6 @@
 from sightline.models.loading import load_network
 from sightline.models.network import Network
 from sightline.models.recording import Recorder
-from sightline.models.target import ALL, Prediction, Target, TargetLike
+from sightline.models.target import ALL, Prediction, Request, Target, TargetLike
 
-__all__ = ["ALL", "Network", "Prediction", "Recorder", "Target", "TargetLike", "load_network"]
+__all__ = ["ALL", "Network", "Prediction", "Recorder", "Request", "Target", "TargetLike", "load_network"]

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import TargetError
-from sightline.models.target import ALL, Ends, Prediction, Quantity, Target, TargetLike, check_quantity
-from sightline.models.task import Task, place_of
+from sightline.models.target import ALL, Ends, Prediction, Quantity, Request, Target, TargetLike, check_quantity
+from sightline.models.task import Positions, Task, place_of
 from sightline.settings.values import check_position
-from sightline.text import Aggregation, Encoding
+from sightline.text import Encoding
 
 NO_ANSWER = "no answer"
 """The target for "the context does not answer the question": both scores of the first token."""
@@ -64,20 +64,18 @@ class QuestionAnswering(Task):
             raise TargetError("A span is explained here: give target=(first token, last token) instead of a position.")
         return None
 
-    def resolve(
-        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
-    ) -> Target:
+    def resolve(self, logits: Tensor, encoding: Encoding, request: Request) -> Target:
         """Return the answer requested, else the best one.
 
-        wanted: the text of an answer, whose best occurrence in the context is explained; a pair of token numbers
+        The target is the text of an answer, whose best occurrence in the context is explained; a pair of token numbers
         (first, last), one of which may be None to explain the other end only, also written "12:15", "12:" or ":15"
         where the context does not hold this text; "start" or "end" of the best answer; or "no answer".
         """
-        if isinstance(wanted, Target):
-            return wanted
-        self.position(logits, encoding, position)
-        chosen = check_quantity(quantity)
-        wanted = _read_token_numbers(wanted, encoding)
+        if isinstance(request.target, Target):
+            return request.target
+        self.position(logits, encoding, request.position)
+        chosen = check_quantity(request.quantity)
+        wanted = _read_token_numbers(request.target, encoding)
         scores = _windows_of(logits.detach())
         ends: Ends = "both"
         if wanted is None or wanted in ("start", "end"):
@@ -99,9 +97,7 @@ class QuestionAnswering(Task):
             window=window if logits.ndim == 3 else None,
         )
 
-    def all_targets(
-        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
-    ) -> list[Target]:
+    def all_targets(self, logits: Tensor, encoding: Encoding, request: Request) -> list[Target]:
         """Raise TargetError: spans are not classes."""
         raise TargetError(
             f"A question-answering model has no classes, so there is no target '{ALL}'; leave it out to explain the "
@@ -149,17 +145,11 @@ class QuestionAnswering(Task):
             weights[place] += 0.5 if target.ends == "both" else 1.0
         return weights
 
-    def combine_windows(
-        self,
-        logits: Sequence[Tensor],
-        positions: Sequence[NDArray[np.int64]],
-        tokens: int,
-        aggregation: Aggregation,
-    ) -> Tensor:
-        """Return (W, n, 2): the scores of every window in the places of the document; `aggregation` does not apply."""
+    def combine_windows(self, logits: Sequence[Tensor], positions: Positions, encoding: Encoding) -> Tensor:
+        """Return (W, n, 2): the scores of every window in the places of the document, whatever the aggregation."""
         whole = []
         for scores, places in zip(logits, positions, strict=True):
-            empty = torch.full((tokens, 2), -torch.inf, dtype=scores.dtype, device=scores.device)
+            empty = torch.full((len(encoding), 2), -torch.inf, dtype=scores.dtype, device=scores.device)
             whole.append(empty.index_copy(0, torch.from_numpy(places).to(scores.device), scores))
         return torch.stack(whole)
 

@@ -18,19 +18,18 @@ once.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from sightline.files.processes import machine_memory
 from sightline.progress import StepProgress
 from sightline.settings.values import check_count
 from sightline.text import Encoding, window_encodings
@@ -80,7 +79,17 @@ KEPT_WIDTHS = 16
 """Numbers that a backward needs per token and layer, in widths of the model: 11 in a Longformer, and some room."""
 CEILING = 16 * BATCH_TOKENS
 """Tokens of a batch on an accelerator. On a CPU batches of more than BATCH_TOKENS are no faster."""
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+WORTHWHILE_PRODUCTS = 2.5e9
+"""Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
+matrix products are as fast as they get, and starting a pass costs a few percent."""
+
+
+def worthwhile_tokens(layers: Sequence[nn.Module], device: torch.device) -> int:
+    """Return the tokens per batch above which larger batches gain nothing."""
+    weights = sum(weight.numel() for layer in layers for weight in layer.parameters())
+    return BATCH_TOKENS if device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
 
 
 def graph_tokens(config: Any, device: torch.device, dtype: torch.dtype) -> int:
@@ -97,14 +106,7 @@ def total_memory(device: torch.device) -> int | None:
     """Return the bytes that the device, or this container, has in all; None where that is not known."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # an MPS device shares it
-    except (AttributeError, ValueError, OSError):
-        return None
-    try:
-        return min(memory, int(CGROUP_LIMIT.read_text()))
-    except (OSError, ValueError):  # no container, or "max"
-        return memory
+    return machine_memory() or None  # an MPS device shares it
 
 
 W = TypeVar("W")
@@ -184,6 +186,35 @@ def run_side_by_side(
         torch.set_num_threads(threads_before)
 
 
+MIN_BATCHES_PER_WORKER = 2
+"""With fewer batches, a second copy of the modules does not pay off."""
+
+
+def run_batches(
+    network: Network,
+    batches: Sequence[Sequence[int]],
+    encodings: Sequence[Encoding],
+    hidden: Sequence[Sequence[int]] | None,
+) -> Iterator[tuple[int, list[Tensor]]]:
+    """Yield the number of every batch and the logits of its documents, in the order of completion."""
+
+    def run(of: Network, number: int, _send: Send | None = None) -> list[Tensor]:
+        batch = batches[number]
+        masked = None if hidden is None else [hidden[i] for i in batch]
+        return of.run([encodings[i] for i in batch], hidden=masked)
+
+    workers = min(torch.get_num_threads(), len(batches) // MIN_BATCHES_PER_WORKER)
+    if workers < 2 or network.device.type != "cpu":
+        yield from ((number, run(network, number)) for number in range(len(batches)))
+        return
+    twins = [network.twin() for _ in range(workers)]
+    try:
+        yield from run_side_by_side(twins, len(batches), run, lambda _content: None)
+    finally:
+        for twin in twins:
+            network.count_passes_of(twin)
+
+
 def window_positions(encoding: Encoding) -> list[NDArray[np.int64]]:
     """Return the positions of the tokens of every window; windows without any token are left out."""
     if encoding.windows is None:
@@ -198,7 +229,7 @@ def combine(
     if encoding.windows is None:
         return logits[0]
     places = window_positions(encoding) if positions is None else positions
-    return task.combine_windows(logits, places, len(encoding), encoding.windows.aggregation)
+    return task.combine_windows(logits, places, encoding)
 
 
 def run_windows(

@@ -24,6 +24,10 @@ class RootMeanSquareNorm:
     """γ (d,)."""
     eps: float
 
+    def root(self, z: Tensor) -> Tensor:
+        """√(mean z² + eps), (..., 1)."""
+        return (z.square().mean(-1, keepdim=True) + self.eps).sqrt()
+
 
 @dataclass(frozen=True)
 class BlockWeights:
@@ -56,14 +60,14 @@ class Family:
     model_type: str
     layers: Callable[[nn.Module, Any], list[nn.Module]]
     """(base model, config) -> the layer modules in the order they run (the same module may appear more than once)."""
-    query: str
-    key: str
-    value: str
-    attention_output: str
+    query: str = ""
+    key: str = ""
+    value: str = ""
+    attention_output: str = ""
     """The output projection W_O."""
-    attention_norm: str
+    attention_norm: str = ""
     """Post-LN: the LayerNorm after attention and residual. Pre-LN: the one before attention."""
-    output_norm: str | None
+    output_norm: str | None = ""
     """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it; None where the feed-forward block
     reads the same normalised input as the attention, beside it (Phi)."""
     branch_norm: str | None = None
@@ -240,12 +244,6 @@ def _single_attention(model_type: str, position_table: str | None) -> Family:
     return Family(
         model_type=model_type,
         layers=lambda base, config: [base.attention],  # type: ignore[list-item]
-        query="",
-        key="",
-        value="",
-        attention_output="",
-        attention_norm="",
-        output_norm="",
         position_table=position_table,
         type_table=None,
         single_attention=True,
@@ -426,12 +424,6 @@ def unseen_family(model_type: str) -> Family:
     return Family(
         model_type=model_type,
         layers=lambda base, config: [],
-        query="",
-        key="",
-        value="",
-        attention_output="",
-        attention_norm="",
-        output_norm="",
         attention_layout="unseen",
         position_table=None,
         type_table=None,

@@ -31,7 +31,8 @@ from sightline.files.foreign import first_line
 from sightline.models.answer_cache import AnswerCache, Texts
 from sightline.models.families import unseen_family
 from sightline.models.network import Network
-from sightline.models.tasks import SequenceClassification, TaskFacts
+from sightline.models.task import TaskFacts
+from sightline.models.tasks import SequenceClassification
 from sightline.progress import StepProgress
 from sightline.settings.values import check_count
 from sightline.text import MAX_CHARACTERS, Encoding

@@ -78,7 +78,7 @@ class HeadWeights:
                     replace(_projections(network, module))
 
                 for layer in modules.values():
-                    stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
+                    stack.enter_context(layer.register_forward_pre_hook(before, with_kwargs=True))
             else:
                 for projections in self._layers:
                     replace(projections)

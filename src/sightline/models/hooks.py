@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sightline.errors import UnsupportedError
-from sightline.models.longformer.encoder import observe_library
+from sightline.models.longformer.encoder import Step, observe_library
 from sightline.models.recording import Padded, Recorder
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ HookPlace: TypeAlias = "EmbeddingTable | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l (of a model whose
 layers are not known, 0 stands for the word embeddings)."""
 Change = Callable[[Tensor], Tensor]
-Step = Callable[[int, Change, Tensor], Tensor]
-"""(number of the layer, the layer as a function, its input) -> its output."""
 
 
 @contextmanager
@@ -55,11 +53,8 @@ def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool
             recorder.embeddings = output
         return output
 
-    handle = network.tables["word"].register_forward_hook(hook)
-    try:
+    with network.tables["word"].register_forward_hook(hook):
         yield
-    finally:
-        handle.remove()
 
 
 def replace_at(network: Network, place: HookPlace, given: Tensor) -> AbstractContextManager[None]:
@@ -81,11 +76,8 @@ def change_at(network: Network, place: HookPlace, change: Change) -> AbstractCon
 
 @contextmanager
 def _change_table(table: nn.Module, change: Change) -> Iterator[None]:
-    handle = table.register_forward_hook(lambda _module, _inputs, output: change(output))
-    try:
+    with table.register_forward_hook(lambda _module, _inputs, output: change(output)):
         yield
-    finally:
-        handle.remove()
 
 
 @contextmanager
@@ -102,7 +94,7 @@ def _change_input(layers: list[nn.Module], layer: int, change: Change) -> Iterat
 
     with ExitStack() as stack:
         for module in _distinct(layers):
-            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+            stack.enter_context(module.register_forward_pre_hook(hook, with_kwargs=True))
         yield
 
 
@@ -163,11 +155,8 @@ def cut_last_layer(network: Network) -> Iterator[None]:
         mixed, residual = args
         return mixed[:, :1], residual[:, :1]
 
-    handle = network.layers[-1].get_submodule(block).register_forward_pre_hook(cut)
-    try:
+    with network.layers[-1].get_submodule(block).register_forward_pre_hook(cut):
         yield
-    finally:
-        handle.remove()
 
 
 @contextmanager
@@ -191,8 +180,8 @@ def record_layers(network: Network, recorder: Recorder) -> Iterator[None]:
 
     with ExitStack() as stack:
         for layer in _distinct(network.layers):
-            stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
-            stack.callback(layer.register_forward_hook(after).remove)
+            stack.enter_context(layer.register_forward_pre_hook(before, with_kwargs=True))
+            stack.enter_context(layer.register_forward_hook(after))
         yield
     recorder.hidden.extend(output for output in last if output.shape[1] == recorder.hidden[0].shape[1])  # all rows
 
@@ -219,8 +208,8 @@ def record_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
     with ExitStack() as stack:
         for layer in _distinct(network.layers):
             first, second = (layer.get_submodule(path) for path in (family.attention_norm, family.output_norm))
-            stack.callback(first.register_forward_hook(begin).remove)
-            stack.callback(second.register_forward_pre_hook(receive).remove)
+            stack.enter_context(first.register_forward_hook(begin))
+            stack.enter_context(second.register_forward_pre_hook(receive))
         yield
     recorder.second_inputs = [chunks[0] if len(chunks) == 1 else torch.cat(chunks) for chunks in inputs]
     recorder.block_outputs = recorder.second_inputs if family.pre_norm else outputs
@@ -236,7 +225,7 @@ def _record_parallel_blocks(network: Network, recorder: Recorder) -> Iterator[No
     with ExitStack() as stack:
         for layer in _distinct(network.layers):
             projection = layer.get_submodule(network.family.attention_output)
-            stack.callback(projection.register_forward_hook(receive).remove)
+            stack.enter_context(projection.register_forward_hook(receive))
         yield
     recorder.block_outputs = recorder.second_inputs
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.files.foreign import quote
+from sightline.models.recording import with_attribute
 from sightline.text import Encoding, fingerprint_vocabulary
 
 if TYPE_CHECKING:
@@ -120,11 +121,9 @@ def declare_pad_token(network: Network, encodings: Sequence[Encoding]) -> Iterat
         yield
         return
     ends = {int(encoding.ids[-1]) for encoding in encodings}
-    config.pad_token_id = next((index for index in range(int(config.vocab_size)) if index not in ends), None)
-    try:
+    unused = next((index for index in range(int(config.vocab_size)) if index not in ends), None)
+    with with_attribute(config, "pad_token_id", unused):
         yield
-    finally:
-        config.pad_token_id = None
 
 
 def check_left_padding(network: Network, encoding: Encoding) -> None:

@@ -19,14 +19,21 @@ from torch import Tensor, nn
 
 from sightline.errors import ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
-from sightline.models.batching import BATCH_TOKENS, Send, batches_by_length, graph_tokens, run_side_by_side, run_windows
+from sightline.models.batching import (
+    BATCH_TOKENS,
+    batches_by_length,
+    graph_tokens,
+    run_batches,
+    run_windows,
+    worthwhile_tokens,
+)
 from sightline.models.block_sparse import documents_of
 from sightline.models.families import Family, family_of, unseen_family
-from sightline.models.hooks import EmbeddingTable, HookPlace, Step
+from sightline.models.hooks import EmbeddingTable, HookPlace
 from sightline.models.inputs import count_positions, declare_pad_token, pad_inputs
-from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
+from sightline.models.longformer.encoder import BandedEncoder, Step, one_row_mask
 from sightline.models.model_types import has_library_head
-from sightline.models.recording import Recorder, recording
+from sightline.models.recording import Recorder, recording, with_attribute
 from sightline.models.sentence_models import PooledClassifier
 from sightline.models.shared_weights import follow_adapters, hash_weights, share_weights, weights_state
 from sightline.models.task import Task
@@ -35,11 +42,8 @@ from sightline.models.user_modules import ModuleClassifier
 from sightline.progress import StepProgress
 from sightline.text import Encoding
 
-WORTHWHILE_PRODUCTS = 2.5e9
-"""Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
-matrix products are as fast as they get, and starting a pass costs a few percent."""
-MIN_BATCHES_PER_WORKER = 2
-"""With fewer batches, a second copy of the modules does not pay off."""
+_FACTS = ("token_ids", "untrained", "limit", "truncates", "tokenizer", "rounding_error", "reference_text")
+"""What a network knows besides its module, family and task."""
 
 
 class _Reached(Exception):  # noqa: N818 (a signal, not an error)
@@ -197,18 +201,9 @@ class Network:
 
     def _with_module(self, module: Any) -> Network:
         """Return a network with everything of this one but the module."""
-        twin = Network(
-            module,
-            self.family,
-            self.task,
-            name=self.name,
-            token_ids=self.token_ids,
-            untrained=self.untrained,
-            limit=self.limit,
-            truncates=self.truncates,
-        )
-        twin.rounding_error, twin.tokenizer = self.rounding_error, self.tokenizer
-        twin.reference_text = self.reference_text
+        twin = Network(module, self.family, self.task, name=self.name)
+        for fact in _FACTS:
+            setattr(twin, fact, getattr(self, fact))
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -229,10 +224,8 @@ class Network:
 
     @cached_property
     def worthwhile_tokens(self) -> int:
-        """Tokens per batch above which larger batches gain nothing, see `WORTHWHILE_PRODUCTS`."""
-        layers = self.layers or [self.module]
-        weights = sum(weight.numel() for layer in layers for weight in layer.parameters())
-        return BATCH_TOKENS if self.device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
+        """Tokens per batch above which larger batches gain nothing."""
+        return worthwhile_tokens(self.layers or [self.module], self.device)
 
     @property
     def graph_tokens(self) -> int:
@@ -369,32 +362,11 @@ class Network:
             [whole[place] for place in batch]
             for batch in batches_by_length(lengths, tokens, enough, most=batch_size, padded=self.pads)
         ]
-        for number, batch_logits in self._run_batches(batches, encodings, hidden):
+        for number, batch_logits in run_batches(self, batches, encodings, hidden):
             yield from zip(batches[number], batch_logits, strict=True)
         for number in sorted(set(range(len(encodings))) - set(whole)):
             masked = None if hidden is None else [hidden[number]]
             yield number, run_windows(self, [encodings[number]], masked)[0]
-
-    def _run_batches(
-        self, batches: Sequence[Sequence[int]], encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None
-    ) -> Iterator[tuple[int, list[Tensor]]]:
-        """Yield the number of every batch and the logits of its documents, in the order of completion."""
-
-        def run(network: Network, number: int, _send: Send | None = None) -> list[Tensor]:
-            batch = batches[number]
-            masked = None if hidden is None else [hidden[i] for i in batch]
-            return network.run([encodings[i] for i in batch], hidden=masked)
-
-        workers = min(torch.get_num_threads(), len(batches) // MIN_BATCHES_PER_WORKER)
-        if workers < 2 or self.device.type != "cpu":
-            yield from ((number, run(self, number)) for number in range(len(batches)))
-            return
-        twins = [self.twin() for _ in range(workers)]
-        try:
-            yield from run_side_by_side(twins, len(batches), run, lambda _content: None)
-        finally:
-            for twin in twins:
-                self.count_passes_of(twin)
 
     @own_torch_context()
     def embed(self, encoding: Encoding, place: HookPlace) -> Tensor:
@@ -430,8 +402,9 @@ class Network:
     def backward(self, value: Tensor, inputs: Sequence[Tensor], *, keep_graph: bool = False) -> list[Tensor]:
         """Return ∂value/∂input for each input (zeros where the value does not depend on it)."""
         self.backward_passes += 1
-        gradients = torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
+        return list(
+            torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True, materialize_grads=True)
+        )
 
     def announce_calls(self, compute: Callable[[Network], object]) -> None:
         """Announce what `compute` will cost on this network, where calls are counted (`functions`); else do nothing."""
@@ -466,15 +439,8 @@ class Network:
         """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules."""
         self.require_plain_operations()
         encoder = self.banded_encoder
-        with self.alone():
-            if encoder is None:
-                yield
-                return
-            encoder.plain = True
-            try:
-                yield
-            finally:
-                encoder.plain = False
+        with self.alone(), nullcontext() if encoder is None else with_attribute(encoder, "plain", True):
+            yield
 
     @property
     def banded_encoder(self) -> BandedEncoder | None:

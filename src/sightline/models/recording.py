@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -151,6 +151,17 @@ class Recorder:
             raise RuntimeError(f"attention of {len(self.layers)} of {layers} layers was recorded")
         if len(self.hidden) not in ({layers, layers + 1} if self.readout_only else {layers + 1}):
             raise RuntimeError(f"{len(self.hidden)} hidden states were recorded for {layers} layers")
+
+
+@contextmanager
+def with_attribute(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Give an attribute of `owner` another value inside the block; one that it lacks is None afterwards."""
+    before = getattr(owner, name, None)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 _ACTIVE: ContextVar[Recorder | None] = ContextVar("sightline_recorder", default=None)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 MODULES_FILE = "modules.json"
 CONFIG_BYTES = 1_000_000
 MAX_MODULES = 16
-MAX_WIDTH = 262_144
 FOLDER = re.compile(r"[\w\-]{1,64}")
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken")
 """Ways to pool, in the order in which their vectors are joined."""

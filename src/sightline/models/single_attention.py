@@ -241,6 +241,7 @@ class SingleAttentionModel(PreTrainedModel):  # type: ignore[misc]
 
     config_class: Any = SingleAttentionConfig
     base_model_prefix = "model"
+    _input_embed_layer = "embeddings"
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -250,14 +251,6 @@ class SingleAttentionModel(PreTrainedModel):  # type: ignore[misc]
         self.attention = SingleAttention(config)
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The word embeddings."""
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings."""
-        self.embeddings = value
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -319,6 +312,7 @@ class SingleAttentionForSequenceClassification(PreTrainedModel):  # type: ignore
 
     config_class: Any = SingleAttentionConfig
     base_model_prefix = "model"
+    _input_embed_layer = "embeddings"
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -328,14 +322,6 @@ class SingleAttentionForSequenceClassification(PreTrainedModel):  # type: ignore
         self.post_init()
 
     _init_weights = SingleAttentionModel._init_weights
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The word embeddings."""
-        return self.model.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings."""
-        self.model.embeddings = value
 
     def decode(self, context: Tensor) -> Tensor:
         """Logits (..., C) of contexts Σ_i a_i h_i (..., d)."""

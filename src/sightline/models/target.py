@@ -11,7 +11,7 @@ Users write a contrast as the tuple (A, B) or as the text "A:B", at every door (
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -110,6 +110,16 @@ class Target:
         return phrase
 
 
+@dataclass(frozen=True)
+class Request:
+    """What the user wants explained, before the model has run."""
+
+    target: TargetLike = None
+    quantity: str | None = None
+    """None stands for the log-odds."""
+    position: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction(ReadOnlyArrays):
     """What the model predicted.
@@ -137,12 +147,7 @@ class Prediction(ReadOnlyArrays):
         """Return whether every field is equal, arrays element by element."""
         if not isinstance(other, Prediction):
             return NotImplemented
-        plain = (self.index, self.label, self.probability, self.labels)
-        return (
-            plain == (other.index, other.label, other.probability, other.labels)
-            and np.array_equal(self.logits, other.logits)
-            and np.array_equal(self.probabilities, other.probabilities)
-        )
+        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     def __hash__(self) -> int:
         return hash((self.index, self.label, self.probability, self.labels))

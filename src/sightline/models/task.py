@@ -22,6 +22,7 @@ from sightline.models.target import (
     ALL,
     Prediction,
     Quantity,
+    Request,
     Target,
     TargetLike,
     check_quantity,
@@ -29,7 +30,10 @@ from sightline.models.target import (
     parse_target,
     split_contrast,
 )
-from sightline.text import Aggregation, Encoding
+from sightline.text import Encoding
+
+Positions = Sequence[NDArray[np.int64]]
+"""The places of the tokens of every window in its document."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +116,13 @@ class Task(ABC):
             raise OptionError(f"The model has a single output, which has no {chosen}: choose the quantity 'logit'.")
         return "logit" if chosen == "log_odds" else chosen
 
-    def resolve(
-        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
-    ) -> Target:
+    def resolve(self, logits: Tensor, encoding: Encoding, request: Request) -> Target:
         """Turn what the user asked for into a `Target`; None means the predicted class and its log-odds."""
+        wanted = request.target
         if isinstance(wanted, Target):
             return wanted
-        chosen = self.choose_quantity(quantity)
-        where = self.position(logits, encoding, position)
+        chosen = self.choose_quantity(request.quantity)
+        where = self.position(logits, encoding, request.position)
         labels = self.facts.labels
         closed = not self.classes_are_tokens
         contrast = None
@@ -145,11 +148,9 @@ class Task(ABC):
             position=where,
         )
 
-    def all_targets(
-        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
-    ) -> list[Target]:
+    def all_targets(self, logits: Tensor, encoding: Encoding, request: Request) -> list[Target]:
         """Return one target per class, in the order of the classes."""
-        predicted = self.resolve(logits, encoding, None, quantity, position)
+        predicted = self.resolve(logits, encoding, replace(request, target=None))
         return [replace(predicted, index=index, label=label) for index, label in enumerate(self.facts.labels)]
 
     def value(self, logits: Tensor, target: Target, quantity: Quantity | None = None) -> Tensor:
@@ -219,16 +220,10 @@ class Task(ABC):
         weights[target.position or 0] = 1.0
         return weights
 
-    def combine_windows(
-        self,
-        logits: Sequence[Tensor],
-        positions: Sequence[NDArray[np.int64]],
-        tokens: int,
-        aggregation: Aggregation,
-    ) -> Tensor:
+    def combine_windows(self, logits: Sequence[Tensor], positions: Positions, encoding: Encoding) -> Tensor:
         """Return the logits of a document from those of its windows, on the autograd path.
 
-        `positions` are the places of every window's tokens in the document of n `tokens`.
+        `positions` are the places of every window's tokens in the document.
         """
         raise UnsupportedError(f"A model for {self.name} reads one window only: encode the text with truncate=True.")
 

@@ -27,22 +27,10 @@ from sightline.errors import InputError, ModelError, OptionError, TargetError, U
 from sightline.files.foreign import quote
 from sightline.models.answers import QuestionAnswering
 from sightline.models.families import Family
-from sightline.models.target import ALL, Prediction, Target, TargetLike
-from sightline.models.task import Task, TaskFacts
+from sightline.models.target import ALL, Prediction, Request, Target
+from sightline.models.task import Positions, Task, TaskFacts
 from sightline.settings.values import check_position
-from sightline.text import Aggregation, Encoding
-
-__all__ = [
-    "TASKS",
-    "MaskedLanguageModel",
-    "Task",
-    "TaskFacts",
-    "TokenClassification",
-    "bind_task",
-    "special_token_ids",
-    "task_class",
-    "task_of_architecture",
-]
+from sightline.text import Encoding
 
 LISTED_TOKENS = 50
 """How many of the likeliest tokens a language model's prediction lists."""
@@ -83,15 +71,10 @@ class SequenceClassification(Task):
             return last
         return super().readout(target, encoding)
 
-    def combine_windows(
-        self,
-        logits: Sequence[Tensor],
-        positions: Sequence[NDArray[np.int64]],
-        tokens: int,
-        aggregation: Aggregation,
-    ) -> Tensor:
+    def combine_windows(self, logits: Sequence[Tensor], positions: Positions, encoding: Encoding) -> Tensor:
         """Return the mean of the windows' logits, the largest of every class, or those of the first window, (C,)."""
-        stacked = torch.stack(list(logits))
+        assert encoding.windows is not None
+        stacked, aggregation = torch.stack(list(logits)), encoding.windows.aggregation
         if aggregation == "first":
             return stacked[0]
         return stacked.mean(dim=0) if aggregation == "mean" else stacked.max(dim=0).values
@@ -134,15 +117,15 @@ class TokenClassification(Task):
             targets[key] = self._target_at(logits, run[0], quantity)
         return targets
 
-    def resolve(
-        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str | None, position: int | None
-    ) -> Target:
+    def resolve(self, logits: Tensor, encoding: Encoding, request: Request) -> Target:
         """Turn what the user asked for into a `Target`; "word:Lovelace" is the entity of that word (`_first_token`)."""
-        if isinstance(wanted, str) and wanted.startswith(WORD) and wanted not in self.facts.labels:
-            if position is not None:
-                raise OptionError(f"'{wanted}' says which token is explained: leave position out.")
-            return self._target_at(logits, self._first_token(logits, encoding, wanted.removeprefix(WORD)), quantity)
-        return super().resolve(logits, encoding, wanted, quantity, position)
+        wanted = request.target
+        if not isinstance(wanted, str) or not wanted.startswith(WORD) or wanted in self.facts.labels:
+            return super().resolve(logits, encoding, request)
+        if request.position is not None:
+            raise OptionError(f"'{wanted}' says which token is explained: leave position out.")
+        first = self._first_token(logits, encoding, wanted.removeprefix(WORD))
+        return self._target_at(logits, first, request.quantity)
 
     def _first_token(self, logits: Tensor, encoding: Encoding, words: str) -> int:
         """Return the first token of the first entity that is, or contains, `words`; else that of the word itself.
@@ -184,18 +167,12 @@ class TokenClassification(Task):
             previous = kind
         return runs
 
-    def combine_windows(
-        self,
-        logits: Sequence[Tensor],
-        positions: Sequence[NDArray[np.int64]],
-        tokens: int,
-        aggregation: Aggregation,
-    ) -> Tensor:
+    def combine_windows(self, logits: Sequence[Tensor], positions: Positions, encoding: Encoding) -> Tensor:
         """Return for every token the logits of the window in which it has most context on its shorter side, (n, C).
 
-        The rule is that of Devlin et al. 2019 for overlapping windows; `aggregation` does not apply.
+        The rule is that of Devlin et al. 2019 for overlapping windows, whatever the aggregation.
         """
-        context = np.full((len(positions), tokens), -1)
+        context = np.full((len(positions), len(encoding)), -1)
         for window, tokens_read in enumerate(positions):
             places = np.arange(len(tokens_read))
             context[window, tokens_read] = np.minimum(places, places[::-1])
@@ -237,9 +214,7 @@ class MaskedLanguageModel(Task):
             )
         return int(masks[0])
 
-    def all_targets(
-        self, logits: Tensor, encoding: Encoding, quantity: str | None, position: int | None
-    ) -> list[Target]:
+    def all_targets(self, logits: Tensor, encoding: Encoding, request: Request) -> list[Target]:
         """Raise TargetError: a vocabulary is too large to explain every token of it."""
         size = len(self.facts.labels)
         word = f" (the word '{ALL}' is {self.facts.labels.index(ALL)})" if ALL in self.facts.labels else ""

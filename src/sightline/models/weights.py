@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sightline.errors import ModelError, SizeError
 from sightline.files.foreign import first_line, parse_json, quote, read_json, regular_file
+from sightline.files.processes import machine_memory
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -140,8 +141,8 @@ def check_size(model: torch.nn.Module, checkpoint: Checkpoint | None, place: str
             f"The weights of '{place}' do not fit its config: they have {checkpoint.numbers:,} numbers, and the config "
             f"describes a model of {needed:,} ({biggest})."
         )
-    memory = _machine_memory()
-    if memory is not None and 4 * needed > memory:
+    memory = machine_memory()
+    if memory and 4 * needed > memory:
         raise SizeError(
             f"The model in '{place}' needs {4 * needed / 1e9:.0f} GB for its weights alone; this machine has "
             f"{memory / 1e9:.0f} GB."
@@ -220,11 +221,3 @@ def _read_pickle(path: Path) -> dict[str, Any]:
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise ModelError(f"The weights '{path}' could not be loaded: they are no mapping from names to tensors.")
     return weights
-
-
-def _machine_memory() -> int | None:
-    """Return the bytes of memory this machine has, where the system tells."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -30,9 +30,9 @@ from sightline.errors import UnsupportedError
 from sightline.models import Network, Recorder, Target
 from sightline.models.batching import BATCH_TOKENS, batches_by_length, combine, window_positions
 from sightline.models.layerwise import BackwardRules, Relevance
-from sightline.models.target import Direction, check_quantity
+from sightline.models.target import Direction, Request, check_quantity
 from sightline.models.task import Task
-from sightline.passes.forward import Gradients, Need, Pass, Request, WindowPart
+from sightline.passes.forward import Gradients, Need, Pass, WindowPart
 from sightline.text import Encoding, window_encodings
 
 LIVE_TOKENS = 2 * BATCH_TOKENS
@@ -91,7 +91,7 @@ class WindowedPass(Pass):
             if not any(weights[window].share for window in batch):
                 continue
             shared = self._pass(number)
-            shared.keep_graph = self.keep_graph or self._more_rounds
+            shared.keep_graph = self.keep_graph or self.more_rounds
             shared.retarget([weights[window].target for window in batch])
             for place, window in enumerate(batch):
                 if weights[window].share:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
@@ -20,23 +19,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.attention import Attention
-from sightline.attention.arrays import as_array
-from sightline.models import ALL, Network, Recorder, Target, TargetLike
+from sightline.models import ALL, Network, Recorder, Request, Target
 from sightline.models.head_weights import HeadWeights
-from sightline.models.inputs import find_global_tokens
 from sightline.models.layerwise import (
     BackwardRules,
     LayerGradients,
     Layerwise,
     LinearOutputs,
-    ReceivedRelevance,
     Relevance,
-    StagedBackward,
     run_keeping,
-    weighted_sum,
 )
 from sightline.models.streamed_attention import StreamedRecord
 from sightline.models.torch_context import own_torch_context
+from sightline.passes.propagation import keeps_all_layers, propagate, propagate_together
 from sightline.text import Encoding
 
 T = TypeVar("T")
@@ -61,24 +56,8 @@ sums gradients of weights by head; "blocks" are the parts of the attention block
 attention weights; "probes" are model calls with changed inputs, which no single pass can share."""
 
 
-GRAPH_BYTES = 2**30
-"""Most that the graph of all layers may take where relevance goes through them at once."""
-KEPT_STATES, KEPT_WEIGHTS = 30, 2
-"""How many states (tokens × width) and attention matrices a layer keeps for that: 21 and 2 in BERT, and 9 outputs
-of its linear maps."""
-
 SEEN_FROM_OUTSIDE: frozenset[Need] = frozenset({"gradients", "probes"})
 """Needs that embeddings and logits meet."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user wants explained, before the model has run."""
-
-    target: TargetLike = None
-    quantity: str | None = None
-    """None stands for the log-odds."""
-    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +119,7 @@ class Pass:
         self._recorder: Recorder | None = None
         self._layerwise: Layerwise | None = None
         """How the backward of gradients goes layer by layer, if it does."""
-        self._linear_outputs: dict[int, LinearOutputs] = {}
+        self.linear_outputs: dict[int, LinearOutputs] = {}
         """Outputs of linear maps that the forward pass kept for relevance, by layer."""
         self._output_gradients: dict[int, Tensor] = {}
         """Of such a backward: ∂y/∂(attention output before the projection) by layer."""
@@ -166,7 +145,7 @@ class Pass:
             if copied is self.network:
                 return self
             self._doubles[document] = Pass(copied, [self.encodings[document]], [self.requests[document]])
-        self._linear_outputs.clear()  # only the copy needs its own from here on
+        self.linear_outputs.clear()  # only the copy needs its own from here on
         return self._doubles[document]
 
     @_alone
@@ -209,7 +188,7 @@ class Pass:
                 blocks=self._blocks,
             )
             weights = self._head_weights
-            self._linear_outputs = {}
+            self.linear_outputs = {}
             self._layerwise = self._plan_layerwise()
             self._logits = self.network.run(
                 self.encodings,
@@ -229,10 +208,10 @@ class Pass:
         """
         if self._layerwise is not None:
             return self._layerwise.step
-        runs_again = self._relevance and (len(self.encodings) == 1 or self._keeps_all_layers())
+        runs_again = self._relevance and (len(self.encodings) == 1 or keeps_all_layers(self))
         if not runs_again or self.network.family.returns_more:
             return None
-        return partial(run_keeping, self._linear_outputs)
+        return partial(run_keeping, self.linear_outputs)
 
     def _plan_layerwise(self) -> Layerwise | None:
         """Let gradients go back layer by layer if relevance of attention follows.
@@ -255,7 +234,7 @@ class Pass:
             parts=lambda record: (record.output,),
             within=self.network.alone,
             receive=receive,
-            linear_outputs=self._linear_outputs,
+            linear_outputs=self.linear_outputs,
             last=False,
         )
 
@@ -267,13 +246,7 @@ class Pass:
     def target(self, document: int) -> Target:
         """Return the target that was requested for one document."""
         request = self.requests[document]
-        return self.network.task.resolve(
-            self.logits(document).detach(),
-            self.encodings[document],
-            request.target,
-            request.quantity,
-            request.position,
-        )
+        return self.network.task.resolve(self.logits(document).detach(), self.encodings[document], request)
 
     def windows(self, target: Target, quantity: str | None = None) -> Iterator[WindowPart]:
         """Yield the windows of a document that is read in windows (`passes.document_windows`), none otherwise."""
@@ -298,7 +271,7 @@ class Pass:
         """
         task = self.network.task
         documents = [
-            task.all_targets(self.logits(document).detach(), encoding, request.quantity, request.position)
+            task.all_targets(self.logits(document).detach(), encoding, request)
             for document, (encoding, request) in enumerate(zip(self.encodings, self.requests, strict=True))
         ]
         rounds = list(zip(*documents, strict=True))
@@ -312,7 +285,8 @@ class Pass:
             self._made_once = {}
 
     @property
-    def _more_rounds(self) -> bool:
+    def more_rounds(self) -> bool:
+        """Whether more classes follow."""
         return bool(self._later_rounds)
 
     def later_targets(self, document: int) -> tuple[Target, ...]:
@@ -324,7 +298,7 @@ class Pass:
         if (document, key) in self._made_once:
             return cast(T, self._made_once[document, key])
         made = make()
-        if self._more_rounds:
+        if self.more_rounds:
             self._made_once[document, key] = made
         return made
 
@@ -343,7 +317,7 @@ class Pass:
     def _shares_backward(self, document: int, target: Target) -> bool:
         """Whether a target is the one that its document has in a backward pass of all documents."""
         every_class = self._round is None and self.requests[document].target == ALL
-        return not every_class and target == self._own_target(document)
+        return not every_class and target == self.own_target(document)
 
     def output_gradient(self, document: int, target: Target, layer: int) -> Tensor:
         """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
@@ -380,98 +354,14 @@ class Pass:
         if key not in self._relevances:
             if self._gradient:  # computed first, so that their graph is freed before another one is built
                 self.gradients(document, target)
-            if self._shares_backward(document, target) and rules.by_document and self._keeps_all_layers():
-                for number, relevance in enumerate(self._propagate_together(rules)):
-                    self._relevances[number, self._own_target(number), rules] = relevance
+            if self._shares_backward(document, target) and rules.by_document and keeps_all_layers(self):
+                for number, relevance in enumerate(propagate_together(self, rules)):
+                    self._relevances[number, self.own_target(number), rules] = relevance
             else:
-                self._relevances[key] = self._propagate(document, target, rules)
+                self._relevances[key] = propagate(self, document, target, rules)
         return self._relevances[key]
 
-    def _keeps_all_layers(self) -> bool:
-        """Whether the graph of all layers may be kept in memory, as one backward through them needs."""
-        if self.attention_relevance or self.network.banded:
-            return False
-        network, longest = self.network, max(map(len, self.encodings))
-        width = int(getattr(network.config, "hidden_size", 1024))
-        per_token = len(network.layers) * (KEPT_STATES * width + KEPT_WEIGHTS * network.heads * longest)
-        return len(self.encodings) * longest * per_token * network.dtype.itemsize <= GRAPH_BYTES
-
-    def _propagate_together(self, rules: BackwardRules) -> Iterator[Relevance]:
-        """Yield the relevance of every document, from one forward and one backward pass through all layers."""
-        network, recorder = self.network, Recorder(plain=True)
-        kept = LinearOutputs.of_all_layers({} if self._more_rounds else self._linear_outputs)
-        with network.plain_operations(), kept, rules.active(network.module):
-            logits = network.run(self.encodings, recorder, gradient=True)
-        seeds = []
-        for document, scores in enumerate(logits):
-            leaf = scores.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(network.task.value(leaf, self._own_target(document)), leaf)
-            ((_, seed),) = rules.seeds(scores.detach(), gradient)
-            seeds.append(seed)
-        assert recorder.embeddings is not None
-        assert recorder.layout is not None
-        places = [recorder.embeddings, *recorder.hidden]
-        network.backward_passes += 1
-        embeddings, *hidden = torch.autograd.grad(logits, places, seeds, allow_unused=True, materialize_grads=True)
-        for document, encoding in enumerate(self.encodings):
-            received = ReceivedRelevance(rules.reduce, None)
-            own = [received.bound(recorder.layout.cut(tensor, document)) for tensor in hidden]
-            yield Relevance(
-                seed=as_array(seeds[document]),
-                embeddings=as_array(received.bound(embeddings[document, : len(encoding)])),
-                hidden=tuple(map(as_array, own)),
-                attentions=(),
-                lost=received.lost,
-            )
-
-    def _propagate(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
-        encoding, network = self.encodings[document], self.network
-        # Only the row that the head reads has relevance in the last layer; if it is a global one, it is run alone.
-        encoder = network.banded_encoder
-        first_row = encoder is not None and encoder.readout_rows == "first"
-        first_only = first_row and 0 in find_global_tokens(network, encoding)
-        recorder = Recorder(attention=False, readout_only=first_only)
-        of_attention = self.attention_relevance and rules.through_attention
-        known = [] if network.family.returns_more else self._hidden_states(document)
-        if len(known) <= len(network.layers) and not first_only:  # a pass that evaluated the readout rows only
-            known = []
-
-        def rules_active() -> AbstractContextManager[None]:
-            return rules.active(network.module)
-
-        received = ReceivedRelevance(
-            rules.reduce, partial(self.output_gradient, document, target) if self.attention_gradients else None
-        )
-        staged = StagedBackward(
-            Layerwise(
-                lengths=(len(encoding),),
-                parts=(lambda record: record.probabilities[0]) if of_attention else None,
-                within=lambda: _all_of(network.plain_operations(), rules_active()),
-                receive=received.take,
-                known=known[: len(network.layers)] if first_only else known,
-                linear_outputs=self._linear_outputs if known else {},
-                last=not self._more_rounds,
-            )
-        )
-        network.require_plain_operations()
-        (logits,) = network.run([encoding], recorder, gradient=True, within=rules_active(), step=staged.step)
-        leaf = logits.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(network.task.value(leaf, target), leaf)
-        seeds = rules.seeds(logits.detach(), gradient)
-        assert recorder.embeddings is not None
-        network.backward_passes += len(seeds)
-        embeddings = staged.backward(logits, seeds, recorder.embeddings)
-        assert recorder.layout is not None
-        layout = recorder.layout
-        return Relevance(
-            seed=as_array(weighted_sum([weight for weight, _ in seeds], [seed for _, seed in seeds])),
-            embeddings=as_array(received.bound(embeddings)[0, : len(encoding)]),
-            hidden=tuple(as_array(layout.cut(tensor, 0)) for tensor in reversed(received.hidden)),
-            attentions=tuple(reversed(received.attentions)),
-            lost=received.lost,
-        )
-
-    def _hidden_states(self, document: int) -> list[Tensor]:
+    def hidden_states(self, document: int) -> list[Tensor]:
         """Return x^0, x^1, … of one document (n, d), as far as a pass that has run recorded them."""
         if self._recorder is None or self._recorder.layout is None:
             return []
@@ -482,10 +372,10 @@ class Pass:
         assert recorder.embeddings is not None
         alone = len(documents) == 1
         value = torch.stack(
-            [self.network.task.value(self._logits[d], target if alone else self._own_target(d)) for d in documents]
+            [self.network.task.value(self._logits[d], target if alone else self.own_target(d)) for d in documents]
         ).sum()
         outputs = [record.output for record in recorder.layers] if self._layerwise is None else []
-        self._graph_alive = self.keep_graph or self._more_rounds
+        self._graph_alive = self.keep_graph or self.more_rounds
         inputs = [recorder.embeddings, *recorder.hidden, *outputs]
         weights = self._head_weights
         gradients = self.network.backward(
@@ -500,24 +390,16 @@ class Pass:
             head_importance=None if weights is None else weights.sum_squares(gradients[len(inputs) :]),
         )
 
-    def _own_target(self, document: int) -> Target:
+    def own_target(self, document: int) -> Target:
         """Return the target of a document: its request, or the current class."""
         return self.target(document) if self._round is None else self._round[document]
 
     def _forget(self) -> None:
         self._recorder = self._layerwise = None
-        self._linear_outputs = {}
+        self.linear_outputs = {}
         self._logits = []
         self._gradients = {}
         self._graph_alive = False
-
-
-@contextmanager
-def _all_of(*contexts: AbstractContextManager[None]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context)
-        yield
 
 
 def unique(labels: Sequence[str]) -> list[str]:

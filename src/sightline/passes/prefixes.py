@@ -28,7 +28,8 @@ from sightline.errors import UnsupportedError
 from sightline.models import Network, Recorder, Target
 from sightline.models.observe import DenseRecord
 from sightline.models.recording import Padded, Summary
-from sightline.passes.forward import Gradients, Pass, Request
+from sightline.models.target import Request
+from sightline.passes.forward import Gradients, Pass
 from sightline.text import Encoding
 
 T = TypeVar("T")

@@ -26,8 +26,8 @@ from sightline.models.families import BlockWeights
 from sightline.models.hooks import HookPlace
 from sightline.models.layerwise import BackwardRules, Relevance
 from sightline.models.recording import Summary
-from sightline.models.target import check_quantity
-from sightline.passes.forward import Array, Gradients, Need, Pass, Request
+from sightline.models.target import Request, check_quantity
+from sightline.passes.forward import Array, Gradients, Need, Pass
 from sightline.progress import StepProgress
 from sightline.text import Encoding, window_encodings
 from sightline.text.encoding import protect
@@ -195,7 +195,7 @@ class Trace:
     def with_target(self, target: TargetLike, quantity: str | None = None, position: int | None = None) -> Trace:
         """Return a trace of the same pass for another target (the forward is shared)."""
         chosen = quantity or self.chosen_quantity
-        resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen, position)
+        resolved = self.network.task.resolve(self._logits, self.encoding, Request(target, chosen, position))
         self._pass.keep_graph = True
         other = self.sibling(resolved)
         other.chosen_quantity = chosen
@@ -394,10 +394,6 @@ class Trace:
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return make(), called once if all classes are explained; its result must not depend on the target."""
         return self._pass.once(self._document, key, make)
-
-    def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
-        """Run changed documents, in batches of similar length, and return their logits."""
-        return self.network.run_many(encodings, progress=self.progress)
 
     def layer_input(self, layer: int) -> Tensor:
         """Return x^l (n, d) as a tensor on the model's device, to be changed and passed to `logits_with`."""

@@ -266,21 +266,14 @@ def encode_words(text: str, pair: str | None = None) -> Encoding:
     """Return a text, or a pair, with one token per word behind a special token."""
     texts = [check_text(text)] + ([] if pair is None else [check_text(pair, "second text of the pair")])
     numbers = {word: number for number, word in enumerate(_different_words(text, pair), start=len(MARKS))}
-    ids, offsets, segments, word_ids, tokens = [], [], [], [], []
+    rows: list[tuple[int, tuple[int, int], int, int, str]] = []
     words: list[Word] = []
     for segment, written in enumerate(texts):
-        ids.append(segment)
-        offsets.append((0, 0))
-        segments.append(-1)
-        word_ids.append(-1)
-        tokens.append(MARKS[segment])
+        rows.append((segment, (0, 0), -1, -1, MARKS[segment]))
         for word in split_words(written, segment):
-            ids.append(numbers[word.text])
-            offsets.append((word.start, word.end))
-            segments.append(segment)
-            word_ids.append(len(words))
-            tokens.append(word.text)
+            rows.append((numbers[word.text], (word.start, word.end), segment, len(words), word.text))
             words.append(word)
+    ids, offsets, segments, word_ids, tokens = zip(*rows, strict=True)
     return Encoding(
         text=text,
         pair=pair,
@@ -290,7 +283,7 @@ def encode_words(text: str, pair: str | None = None) -> Encoding:
         segments=np.array(segments),
         special=np.array(segments) < 0,
         word_ids=np.array(word_ids),
-        tokens=tuple(tokens),
+        tokens=tokens,
         words=tuple(words),
         vocabulary=VOCABULARY,
     )

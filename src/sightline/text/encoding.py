@@ -191,25 +191,8 @@ class Encoding(ReadOnlyArrays):
         if not remaining.any():
             raise InputError("All tokens were to be deleted: nothing would be left to give to the model.")
         lost_words = np.setdiff1d(self.word_ids, self.word_ids[remaining])
-        stays = np.ones(len(self.words), dtype=bool)
-        stays[lost_words[lost_words >= 0]] = False
-        new_word = np.append(np.cumsum(stays) - 1, -1)  # the last entry serves the -1 of specials
-        new_position = np.cumsum(remaining) - 1
-        return replace(
-            self,
-            ids=self.ids[remaining],
-            type_ids=self.type_ids[remaining],
-            offsets=self.offsets[remaining],
-            segments=self.segments[remaining],
-            special=self.special[remaining],
-            word_ids=new_word[self.word_ids[remaining]],
-            tokens=tuple(token for token, keep in zip(self.tokens, remaining, strict=True) if keep),
-            words=tuple(word for word, stay in zip(self.words, stays, strict=True) if stay),
-            global_tokens=None
-            if self.global_tokens is None
-            else tuple(int(new_position[g]) for g in self.global_tokens if remaining[g]),
-            windows=None if self.windows is None else self.windows.after_removal(remaining),
-        )
+        windows = None if self.windows is None else self.windows.after_removal(remaining)
+        return self._take(np.flatnonzero(remaining), np.setdiff1d(np.arange(len(self.words)), lost_words), windows)
 
     def select(self, positions: NDArray[np.int64]) -> Encoding:
         """Return the document with the tokens at the ascending `positions` only: what `drop` of all others returns.
@@ -223,7 +206,10 @@ class Encoding(ReadOnlyArrays):
         if chosen[0] < 0 or chosen[-1] >= len(self) or (np.diff(chosen) <= 0).any():
             raise InputError(f"Selected positions must ascend within the {len(self)} tokens of the document.")
         owners = np.unique(self.word_ids[chosen])
-        owners = owners[owners >= 0]
+        return self._take(chosen, owners[owners >= 0], None)
+
+    def _take(self, chosen: NDArray[np.int64], owners: NDArray[np.int64], windows: Windows | None) -> Encoding:
+        """Return the document with the tokens at `chosen` and the words `owners` only, both ascending."""
         word_ids = np.where(self.word_ids[chosen] < 0, -1, np.searchsorted(owners, self.word_ids[chosen]))
         global_tokens = None
         if self.global_tokens is not None:
@@ -241,7 +227,7 @@ class Encoding(ReadOnlyArrays):
             tokens=tuple(self.tokens[position] for position in chosen),
             words=tuple(self.words[owner] for owner in owners),
             global_tokens=global_tokens,
-            windows=None,
+            windows=windows,
         )
 
 

@@ -53,6 +53,7 @@ from sightline.methods.decomposition.measures import (
     SlotRows,
     VectorNorm,
 )
+from sightline.models.families import RootMeanSquareNorm
 from sightline.passes.trace import Trace
 
 DecompositionKind = Literal["alti", "norm"]
@@ -85,18 +86,6 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class BranchNorm:
-    """An RMSNorm of the attention's output, before the residual is added: gain γ (d,), eps."""
-
-    gain: Tensor
-    eps: float
-
-    def root(self, z: Tensor) -> Tensor:
-        """ρ = √(mean z² + eps), (..., 1)."""
-        return (z.square().mean(-1, keepdim=True) + self.eps).sqrt()
-
-
-@dataclass(frozen=True)
 class AttentionBlock:
     """One layer's attention block as it ran on one document; tensors are kept in the precision of `attention`."""
 
@@ -112,7 +101,7 @@ class AttentionBlock:
     """b_O (d,)."""
     norm: Norm | None = None
     """The LayerNorm after the residual sum; None in a pre-LN block, which has none there."""
-    branch_norm: BranchNorm | None = None
+    branch_norm: RootMeanSquareNorm | None = None
     """The RMSNorm before the residual sum, in a pre-LN block that has one."""
     global_values: Tensor | None = None
     """(n, H, e): what the rows of global tokens mix, where they have a value projection of their own (Longformer)."""
@@ -409,9 +398,7 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
         inputs=parts.inputs,
         output_bias=weights.output_bias,
         norm=_read_norm(weights.norm),
-        branch_norm=None
-        if weights.branch_norm is None
-        else BranchNorm(weights.branch_norm.gain.detach(), weights.branch_norm.eps),
+        branch_norm=weights.branch_norm,
         global_values=parts.global_values,
         output=parts.output,
         second_norm=_read_norm(weights.second_norm),

@@ -99,15 +99,8 @@ def _by_contributions(trace: Trace, method: str, **options: Any) -> Matrix:
     return _multiply(steps, residual=False, scaled=False)
 
 
-def _by_rollout(
-    trace: Trace,
-    method: str,
-    fusion: Any = "mean",
-    head_weights: Any = None,
-    residual: bool = True,
-    effective: bool = False,
-) -> Matrix:
-    return _multiply(fuse_layers(trace, fusion, head_weights, effective), residual=residual)
+def _by_rollout(trace: Trace, method: str, residual: bool = True, **options: Any) -> Matrix:
+    return _multiply(fuse_layers(trace, **options), residual=residual)
 
 
 def _by_relevance(trace: Trace, method: str, **options: Any) -> Matrix:
@@ -116,19 +109,12 @@ def _by_relevance(trace: Trace, method: str, **options: Any) -> Matrix:
     return _multiply(positive_products(trace, **options), residual=True)
 
 
-def _by_layer(trace: Trace, method: str, fusion: Any = "mean", head_weights: Any = None) -> Matrix:
-    return np.stack([layer.dense()[0] for layer in fuse_layers(trace, fusion, head_weights)])
+def _by_layer(trace: Trace, method: str, **options: Any) -> Matrix:
+    return np.stack([layer.dense()[0] for layer in fuse_layers(trace, **options)])
 
 
-def _by_flow(
-    trace: Trace,
-    method: str,
-    fusion: Any = "mean",
-    head_weights: Any = None,
-    residual: bool = True,
-    effective: bool = False,
-) -> Matrix:
-    layers = fuse_layers(trace, fusion, head_weights, effective)
+def _by_flow(trace: Trace, method: str, residual: bool = True, **options: Any) -> Matrix:
+    layers = fuse_layers(trace, **options)
     tokens = range(trace.token_count)
     return np.stack(
         [

@@ -106,8 +106,8 @@ def modules_as_operations(rule: RelevanceRule, keep: Kept) -> Iterator[None]:
         return replaced(lambda: output, rule, inputs.pop(), keep=keep) if concerns(module) else None
 
     with ExitStack() as stack:
-        stack.callback(register_module_forward_pre_hook(before).remove)
-        stack.callback(register_module_forward_hook(after).remove)
+        stack.enter_context(register_module_forward_pre_hook(before))
+        stack.enter_context(register_module_forward_hook(after))
         yield
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,9 +48,11 @@ from sightline.models.longformer.layer import (
 )
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
 from sightline.models.model_types import has_library_head
-from sightline.models.recording import Packed, Padded, active_recorder
+from sightline.models.recording import Packed, Padded, active_recorder, with_attribute
 
 ReadoutRows = Literal["first", "all"]
+Step = Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor]
+"""(number of the layer, the layer as a function, its input) -> its output."""
 
 ONE_ROW = "sightline_one_row"
 """Name under which the library finds `_one_row_mask`."""
@@ -80,7 +82,7 @@ class BandedEncoder(nn.Module):
         self.plain = False
         """Use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
-        self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
+        self._step: Step | None = None
         # In a tuple: as a submodule, the original would list every parameter twice.
         self._original = (original,)
 
@@ -89,23 +91,13 @@ class BandedEncoder(nn.Module):
         """The library's encoder."""
         return self._original[0]
 
-    @contextmanager
-    def change_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    def change_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> AbstractContextManager[None]:
         """Replace the input x of layer `layer` with change(x), both (B, N, d) with N of the longest document."""
-        self._change = (layer, change)
-        try:
-            yield
-        finally:
-            self._change = None
+        return with_attribute(self, "_change", (layer, change))
 
-    @contextmanager
-    def step_layers(self, step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
+    def step_layers(self, step: Step) -> AbstractContextManager[None]:
         """Replace the output of layer l with step(l, the layer as a function of its packed input (T, d), x)."""
-        self._step = step
-        try:
-            yield
-        finally:
-            self._step = None
+        return with_attribute(self, "_step", step)
 
     def forward(
         self,
@@ -303,7 +295,11 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     training = encoder.training
     encoder.eval()
     try:
-        with _swap_layers(ends, encoder), _swap_layers(ends, encoder.original), _softmax_heads(encoder.config):
+        with (
+            with_attribute(encoder, "layer", ends),
+            with_attribute(encoder.original, "layer", ends),
+            with_attribute(encoder.config, "attention_projection", None),  # softmax, which is all that the library has
+        ):
             banded = encoder(hidden, mask, output_hidden_states=True).last_hidden_state
             library = encoder.original(hidden, attention_mask=mask).last_hidden_state
     finally:
@@ -312,17 +308,6 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     # Both outputs are zero if all weights are.
     largest = library[:, unmasked].abs().max().clamp_min(torch.finfo(library.dtype).tiny)
     return float((banded[:, unmasked] - library[:, unmasked]).abs().max() / largest)
-
-
-@contextmanager
-def _softmax_heads(config: Any) -> Iterator[None]:
-    """Let all heads use softmax inside the block, the only projection that the library has."""
-    name = getattr(config, "attention_projection", None)
-    config.attention_projection = None
-    try:
-        yield
-    finally:
-        config.attention_projection = name
 
 
 def _library_length(encoder: BandedEncoder) -> int:
@@ -339,17 +324,6 @@ def _is_comparable(encoder: BandedEncoder) -> bool:
     if any(layer.attention.self.one_sided_attn_window_size < 2 for layer in list[Any](encoder.layer)):
         return False
     return _library_length(encoder) <= LONGEST_COMPARISON
-
-
-@contextmanager
-def _swap_layers(layers: nn.ModuleList, encoder: Any) -> Iterator[None]:
-    """Replace the layers of an encoder inside this block."""
-    original_layers = encoder.layer
-    encoder.layer = layers
-    try:
-        yield
-    finally:
-        encoder.layer = original_layers
 
 
 @contextmanager
@@ -383,13 +357,8 @@ def observe_library(model: PreTrainedModel) -> Iterator[None]:
         if recorder is not None:
             recorder.hidden.append(output[0])
 
-    handles = []
-    try:
+    with ExitStack() as stack:
         for layer in encoder.layer:
-            handle = layer.attention.self.register_forward_hook(after_attention, with_kwargs=True)
-            handles.append(handle)
-        handles.append(last.register_forward_hook(after_last_layer))
+            stack.enter_context(layer.attention.self.register_forward_hook(after_attention, with_kwargs=True))
+        stack.enter_context(last.register_forward_hook(after_last_layer))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

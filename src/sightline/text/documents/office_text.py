@@ -143,8 +143,8 @@ class _Reader:
         except (expat.ExpatError, zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, ValueError):
             raise ExtractionError(f"is damaged: '{part}' cannot be read.") from None
 
-    def _feed(self, parser: expat.XMLParserType, file: IO[bytes], chunk: int = 1 << 16) -> None:
-        while data := file.read(chunk):
+    def _feed(self, parser: expat.XMLParserType, file: IO[bytes]) -> None:
+        while data := file.read(1 << 16):
             self._bytes += len(data)
             if self._bytes > MOST_XML:
                 limit = f"{MOST_XML // 1_000_000} MB"
