@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import transformers
 
 from sightline.methods import list_methods
-from sightline.methods.applicability import applies
-from sightline.models.families import FAMILIES, unseen_family
-from sightline.models.model_types import reason_against_head
+from sightline.methods.applicability import reason_against
+from sightline.models.families import FAMILIES, Family, unseen_family
+from sightline.models.model_types import MAPPINGS, register_architectures
 from sightline.models.tasks import TASKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
@@ -80,6 +83,24 @@ RELEVANCE = """**Relevance propagation** treats position scores that depend on n
 positions are treated as linear maps of the words, with constant weights."""
 
 
+def reason_against_head(family: Family, task: str) -> str | None:
+    """Return why a head of a family is not explained: "no such head", or why it is refused; None if it is explained."""
+    register_architectures()
+    models: Any = getattr(transformers, MAPPINGS[task])
+    if transformers.CONFIG_MAPPING[family.model_type] not in models:
+        return "no such head"
+    if task == "causal_lm" and not family.causal:
+        return "refused: run as a decoder"
+    if family.encoder_only and task != "token_classification":
+        return "refused: has a decoder"
+    return None
+
+
+def _applies(method: str, family: Family, sparse_heads: str | None = None) -> bool:
+    """Whether a method means something for models of a family, with or without sparse projections in their heads."""
+    return reason_against(method, family, sparse_heads=sparse_heads) is None
+
+
 def page() -> str:
     """Return the whole page."""
     single = sorted(name for name, family in FAMILIES.items() if family.single_attention)
@@ -88,10 +109,10 @@ def page() -> str:
     lines = [f"| method | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for method in list_methods():
         marks = (
-            applies(method.name, FAMILIES[others[0]]),
-            applies(method.name, FAMILIES[others[0]], sparse_heads="sparsemax"),
-            applies(method.name, FAMILIES[single[0]]),
-            applies(method.name, unseen_family("other")),
+            _applies(method.name, FAMILIES[others[0]]),
+            _applies(method.name, FAMILIES[others[0]], sparse_heads="sparsemax"),
+            _applies(method.name, FAMILIES[single[0]]),
+            _applies(method.name, unseen_family("other")),
         )
         lines.append(
             f"| [`{method.name}`](methods.md#{method.name}) | {' | '.join('yes' if m else '–' for m in marks)} "
@@ -104,7 +125,7 @@ def page() -> str:
     heads = [f"| family | {' | '.join(f'`{name}`' for name in TASKS)} | methods |", f"|---|{'---|' * (len(TASKS) + 1)}"]
     for name, family in sorted(FAMILIES.items()):
         cells = [reason_against_head(family, task) or "exact" for task in TASKS]
-        refused = [f"`{method.name}`" for method in list_methods() if not applies(method.name, family)]
+        refused = [f"`{method.name}`" for method in list_methods() if not _applies(method.name, family)]
         heads.append(f"| {name} | {' | '.join(cells)} | {'all' if not refused else 'all but ' + ', '.join(refused)} |")
     parts = [
         HEAD.strip(),

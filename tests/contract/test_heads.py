@@ -10,9 +10,10 @@ import transformers
 from sightline.api.load import load
 from sightline.errors import SightlineError
 from sightline.models.families import FAMILIES as KNOWN
-from sightline.models.model_types import MAPPINGS, reason_against_head
+from sightline.models.model_types import MAPPINGS
 from sightline.models.tasks import TASKS
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_module
+from tools.docs_models import reason_against_head
 
 CELLS = [(family, task) for family in FAMILIES for task in MAPPINGS]
 EXACT = [cell for cell in CELLS if reason_against_head(KNOWN[cell[0]], cell[1]) is None]

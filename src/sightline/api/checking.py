@@ -21,9 +21,10 @@ from sightline.metrics.check import Deletions, check_words
 from sightline.models import Network
 from sightline.models.inputs import check_origin
 from sightline.progress import Progress
-from sightline.results.check import EXCHANGE_ENTRIES, Check
+from sightline.results.check import EXCHANGE_ENTRIES
 from sightline.results.explanation import Explanation, FloatArray
 from sightline.results.verdict import NOT_COMPARABLE
+from sightline.settings.explain import CheckSettings
 from sightline.text import Encoding
 
 EXCHANGE_STAGE = "exchanging words"
@@ -41,12 +42,7 @@ class Checker:
     """Returns a function that computes the scores of the same method and target for changed documents."""
     received: Callable[[Explanation], FloatArray]
     """Returns the attention that every token of the document receives, (L, H, n)."""
-    readings: int | None = None
-    """The most documents that the check of one explanation may read."""
-    threshold: float | None = None
-    """The value of a single output at which the answer changes."""
-    artefacts: bool = True
-    """Whether words that would be named change places with others."""
+    settings: CheckSettings
 
     def check(self, explanation: Explanation, progress: Progress | None) -> Explanation:
         """Check scores of any origin; what former checks measured is replaced."""
@@ -54,7 +50,7 @@ class Checker:
         checks = {name: value for name, value in explanation.checks.items() if name not in former}
         checks["special_share"] = special_share(explanation.scores, explanation.encoding)
         (checked,) = self._delete([replace(explanation, checks=checks, check=None, exchange=None)], progress)
-        repeatable = self.artefacts and _can_repeat(checked) and self._reproduces(checked)
+        repeatable = self._exchanges(checked) and self._reproduces(checked)
         return self._exchange(checked, progress) if repeatable else checked
 
     def check_all(self, explanations: Mapping[str, Any], *, every: bool, progress: Progress | None) -> dict[str, Any]:
@@ -72,7 +68,7 @@ class Checker:
         checked: dict[int, Explanation] = {}
         for group in by_target.values():
             for explanation, result in zip(group, self._delete(group, progress), strict=True):
-                repeatable = self.artefacts and _can_repeat(result)
+                repeatable = self._exchanges(result)
                 checked[id(explanation)] = self._exchange(result, progress) if repeatable else result
 
         def result_of(value: Any) -> Any:
@@ -88,9 +84,11 @@ class Checker:
         for explanation in explanations:
             check_origin(explanation.encoding, explanation.provenance, self.network)
         try:
-            deletions = Deletions(self.network, first.encoding, first.target, threshold=self.threshold)
+            deletions = Deletions(self.network, first.encoding, first.target, threshold=self.settings.threshold)
             fillers = np.array([_FILLERS.drops(text) for text in deletions.units.texts], dtype=np.bool_)
-            checks = check_words(deletions, explanations, fillers, readings=self.readings, progress=progress)
+            checks = check_words(
+                deletions, explanations, fillers, readings=self.settings.check_readings, progress=progress
+            )
         except (InputError, UnsupportedError) as error:
             return [
                 replace(explanation, checks={**explanation.checks, NOT_COMPARABLE: str(error)})
@@ -111,7 +109,17 @@ class Checker:
                 exchange = name_sinks(exchange, self.received(explanation))
         checks = {**explanation.checks, **exchange_checks(explanation, exchange)}
         flagged = {position for artefact in exchange.artefacts for position in artefact.tokens}
-        return replace(explanation, checks=checks, exchange=exchange, check=_unname(check, flagged))
+        named = tuple(word for word in check.named if flagged.isdisjoint(word.tokens))
+        return replace(explanation, checks=checks, exchange=exchange, check=replace(check, named=named))
+
+    def _exchanges(self, explanation: Explanation) -> bool:
+        """Whether words change places: the method runs again at the cost of about one pass, on a text with words."""
+        return (
+            self.settings.artefacts is not False
+            and explanation.method in METHODS
+            and METHODS.get(explanation.method).is_repeatable(explanation.options)
+            and bool(explanation.encoding.words)
+        )
 
     def _reproduces(self, explanation: Explanation) -> bool:
         """Whether the scores are those that the method gives on this model: neither edited nor made elsewhere."""
@@ -131,23 +139,9 @@ def special_share(scores: FloatArray, encoding: Encoding) -> float:
     return float(np.abs(scores[encoding.special]).sum()) / mass if mass else 0.0
 
 
-def _unname(check: Check, flagged: set[int]) -> Check:
-    """Return the check without naming words that have one of these tokens."""
-    return replace(check, named=tuple(word for word in check.named if flagged.isdisjoint(word.tokens)))
-
-
 def _flatten(explanations: Mapping[str, Any]) -> list[Explanation]:
     return [
         explanation
         for nested in explanations.values()
         for explanation in (nested.values() if isinstance(nested, dict) else [nested])
     ]
-
-
-def _can_repeat(explanation: Explanation) -> bool:
-    """Whether the method can run again at the cost of about one pass, on a document that has words."""
-    return (
-        explanation.method in METHODS
-        and METHODS.get(explanation.method).is_repeatable(explanation.options)
-        and bool(explanation.encoding.words)
-    )

@@ -110,7 +110,7 @@ def find_tokens(text: str, tokens: Iterable[tuple[str, float]]) -> list[ScoredSp
     spans: list[ScoredSpan] = []
     cursor, unknown = 0, False
     for token, score in tokens:
-        if not token.strip() or (_SPECIAL.fullmatch(token.strip()) and not _begins(plain, cursor, token)):
+        if not token.strip() or (_SPECIAL.fullmatch(token.strip()) and not plain.startswith(_fold(token)[0], cursor)):
             unknown |= _UNKNOWN.fullmatch(token.strip()) is not None
             continue
         wanted = _fold(_SIGNS.sub("", token))[0]
@@ -126,10 +126,6 @@ def find_tokens(text: str, tokens: Iterable[tuple[str, float]]) -> list[ScoredSp
         cursor, unknown = start + len(wanted), False
         spans.append((places[start], places[cursor - 1] + 1, score))
     return spans
-
-
-def _begins(plain: str, cursor: int, token: str) -> bool:
-    return plain.startswith(_fold(token)[0], cursor)
 
 
 def _fold(text: str) -> tuple[str, list[int]]:

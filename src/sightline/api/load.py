@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,53 +97,45 @@ def load(
     >>> sl.load(polite, labels=["rude", "polite"]).predict("Sit down, please.").label
     'polite'
     """
-    of_classes = {"labels": labels, "output": output != "probabilities", "multi_label": multi_label}
-    graph = find_graph(source)
-    if graph is not None:
-        of_graphs = {"output": output != "probabilities", "multi_label": multi_label}
-        refuse_unused(of_graphs, "is what this model says itself: leave it out.")
-        if task not in (None, "sequence_classification"):
-            raise OptionError(f"An ONNX model is read as a classifier of texts, not for {task}: leave out task=.")
-        source, task, tokenizer = OnnxClassifier(graph, tokenizer), None, None
-        labels, output = labels or source.labels, "values" if source.values else "logits"
-        multi_label = source.multi_label
-    of_functions = {
+    of_functions: dict[str, Any] = {
         "batch_size": batch_size,
-        "concurrency": concurrency != 1,
+        "concurrency": concurrency,
         "cache": cache,
         "budget": budget,
         "announce": announce,
     }
+    of_networks: dict[str, Any] = {
+        "task": task,
+        "tokenizer": tokenizer,
+        "device": device,
+        "dtype": dtype,
+        "similar_to": plain_text_of(similar_to),
+        "embeddings": embeddings,
+        "attention": attention,
+        "allow_pickle": allow_pickle,
+        "allow_random": allow_random,
+    }
+    of_classes = {"output": output, "multi_label": multi_label}
+    graph = find_graph(source)
+    if graph is not None:
+        refuse_unused(_given(of_classes), "is what this model says itself: leave it out.")
+        if task not in (None, "sequence_classification"):
+            raise OptionError(f"An ONNX model is read as a classifier of texts, not for {task}: leave out task=.")
+        source = OnnxClassifier(graph, tokenizer)
+        of_networks |= {"task": None, "tokenizer": None}
+        labels, output = labels or source.labels, "values" if source.values else "logits"
+        multi_label = source.multi_label
     if source is not None and is_function(source):
-        of_modules = {"task": task, "tokenizer": tokenizer, "device": device, "dtype": dtype, "similar_to": similar_to}
-        of_modules |= {
-            "embeddings": embeddings,
-            "attention": attention != "banded",
-            "allow_pickle": allow_pickle,
-            "allow_random": allow_random,
-        }
-        refuse_unused(of_modules, "has no effect on a function: leave it out.")
-        return Model(
-            load_function(
-                source,
-                labels,
-                output=output,
-                multi_label=multi_label,
-                batch_size=BATCH_SIZE if batch_size is None else batch_size,
-                concurrency=concurrency,
-                cache=cache,
-                budget=budget,
-                announce=announce,
-            )
-        )
-    refuse_unused(of_functions, "belongs to a function that is loaded as a model: leave it out.")
-    source, tokenizer = unwrap(source, tokenizer)
+        refuse_unused(_given(of_networks), "has no effect on a function: leave it out.")
+        of_functions["batch_size"] = BATCH_SIZE if batch_size is None else batch_size
+        return Model(load_function(source, labels, output=output, multi_label=multi_label, **of_functions))
+    refuse_unused(_given(of_functions), "belongs to a function that is loaded as a model: leave it out.")
+    source, of_networks["tokenizer"] = unwrap(source, tokenizer)
     foreign = isinstance(source, torch.nn.Module) and not isinstance(source, PreTrainedModel)
     if not foreign:
         named = None if isinstance(source, str | Path) else labels  # of a folder, its files decide
-        refuse_unused(
-            {**of_classes, "labels": named, "embeddings": embeddings}, "is what this model says itself: leave it out."
-        )
+        refused = _given({"labels": named, **of_classes, "embeddings": embeddings})
+        refuse_unused(refused, "is what this model says itself: leave it out.")
     elif not labels or isinstance(labels, str):
         raise OptionError("A module does not say what its classes are called: give labels=['no', 'yes'].")
     if source is None:
@@ -150,18 +143,10 @@ def load(
         refuse_unused(of_folders, "has no effect on the built-in model: name another one, or leave it out.")
     network, tokenizer = load_network(
         builtin.model_folder() if source is None else source,
-        task=task,
-        tokenizer=tokenizer,
-        device=device,
-        dtype=dtype,
-        attention=attention,
-        allow_pickle=allow_pickle,
-        allow_random=allow_random,
-        similar_to=plain_text_of(similar_to),
         labels=labels,
-        embeddings=embeddings,
         multi_label=multi_label,
         regression=output == "values",
+        **of_networks,
     )
     if source is None:
         network.name = builtin.NAME
@@ -173,3 +158,13 @@ def load(
             stacklevel=2,
         )
     return model
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the names of the arguments of `load` that are not their defaults, each with True."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(load).parameters.items()}
+    return {
+        name: True
+        for name, value in arguments.items()
+        if value is not defaults[name] and not (isinstance(value, str | int) and value == defaults[name])
+    }

@@ -415,14 +415,7 @@ class Model(LoadedModel):
     def _checker(self, settings: CheckSettings) -> Checker:
         if settings.threshold is not None and (len(self.labels) > 1 or self.network.task.facts.multi_label):
             raise OptionError("threshold= is for models with one output; this one chooses among labels: leave it out.")
-        return Checker(
-            self.network,
-            self._explainer.repeat,
-            self._explainer.received,
-            readings=settings.check_readings,
-            threshold=settings.threshold,
-            artefacts=settings.artefacts is not False,
-        )
+        return Checker(self.network, self._explainer.repeat, self._explainer.received, settings)
 
     def _add_checks(
         self,

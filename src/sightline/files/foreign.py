@@ -68,6 +68,23 @@ def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str 
     return parse_json(raw, error=error, name=label)
 
 
+def read_object(
+    folder: Path, name: str, *, limit: int, error: type[SightlineError], label: str | None = None
+) -> dict[str, Any] | None:
+    """Return the content of a JSON file of a folder, which must be an object; None if there is no such file.
+
+    `label`: how messages refer to the file.
+    """
+    path = regular_file(folder, name, error)
+    if path is None:
+        return None
+    label = label or f"'{name}' in '{folder}'"
+    content = read_json(path, limit=limit, error=error, name=label)
+    if not isinstance(content, dict):
+        raise error(f"{label} is {quote(content)}, not a JSON object with settings.")
+    return content
+
+
 def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
     """Return the value of the JSON text `raw`, under the limits of `read_json`."""
 

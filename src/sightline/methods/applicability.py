@@ -59,11 +59,6 @@ def _looks_inside(method: str) -> bool:
     return method in LAYERED or not entry.requirements(dict(entry.options)) <= SEEN_FROM_OUTSIDE
 
 
-def applies(method: str, family: Family, *, sparse_heads: str | None = None) -> bool:
-    """Whether a method means something for models of a family, with or without sparse projections in their heads."""
-    return reason_against(method, family, sparse_heads=sparse_heads) is None
-
-
 def default_methods(network: Network) -> tuple[str, ...]:
     """Return the methods that explain a document unless others are asked for, for this model.
 

@@ -25,7 +25,7 @@ from transformers import CONFIG_MAPPING, GenerationConfig
 
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, NoModelError, OptionError, UnsupportedError
-from sightline.files.foreign import quote, read_json, regular_file
+from sightline.files.foreign import quote, read_object
 from sightline.models.families import family_of
 from sightline.models.model_types import check_inputs_of_type
 from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights, has_weights
@@ -115,17 +115,16 @@ class ConfigFacts:
 def read_config(folder: Path) -> ConfigFacts:
     """Return what config.json in `folder` says, or raise a `ModelError` that names the setting at fault."""
     _refuse_adapter(folder)
-    path = regular_file(folder, "config.json", ModelError)
-    if path is None:
+    content = read_object(
+        folder, "config.json", limit=CONFIG_BYTES, error=ModelError, label=f"The config of '{folder}'"
+    )
+    if content is None:
         inside = sorted(config.parent.name for config in folder.glob("*/config.json"))
         other = describe_other_weights(folder)
         hint = f" Did you mean its folder '{quote(inside[-1])}'?" if inside else other
         # A folder with weights is a model of which something is missing.
         kind = ModelError if other or has_weights(folder) else NoModelError
         raise kind(f"The folder '{folder}' has no config.json, so it is not a model folder.{hint}")
-    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The config of '{folder}'")
-    if not isinstance(content, dict):
-        raise ModelError(f"The config of '{folder}' is {quote(content)}, not a JSON object with settings.")
     return check_config(content, f"the config of '{folder}'")
 
 
@@ -134,14 +133,14 @@ def _refuse_adapter(folder: Path) -> None:
 
     A merged model may still have the config of its adapter, but not the adapter's weights.
     """
-    path = regular_file(folder, "adapter_config.json", ModelError)
     merged = any((folder / name).exists() for name in (SINGLE_FILE, INDEX_FILE)) and not any(
         folder.glob("adapter_model*")
     )
-    if path is None or merged:
+    name = "adapter_config.json"
+    content = None if merged else read_object(folder, name, limit=CONFIG_BYTES, error=ModelError)
+    if content is None:
         return
-    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The adapter config of '{folder}'")
-    base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    base = content.get("base_model_name_or_path")
     original = quote(base) if base else "another model"
     raise ModelError(
         f"The folder '{folder}' holds an adapter to {original} (adapter_config.json) and not a whole model: "

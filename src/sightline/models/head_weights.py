@@ -86,7 +86,10 @@ class HeadWeights:
 
     def sum_squares(self, gradients: Sequence[Tensor]) -> npt.NDArray[np.float64]:
         """Return Σ_w (g_w · w)² over the weights w of every head, (L, H); g as in `tensors`."""
-        heads, width = self._network.heads, _head_width(self._network, self._layers[0])
+        heads = self._network.heads
+        width = (
+            _sizes(self._network, self._layers[0][-1][0])[1] // heads
+        )  # e, from the columns of the output projection
         remaining = iter(gradients)
         result = np.zeros((len(self._used), heads))
         for row, layer in zip(result, self._used, strict=True):
@@ -147,11 +150,6 @@ def _projections(network: Network, layer: nn.Module) -> Projections:
         if actual != expected or width % network.heads:
             raise _unsupported(network, f"a projection has {actual} rows where {expected} were expected")
     return projections
-
-
-def _head_width(network: Network, projections: Projections) -> int:
-    """Return e, from the columns of the output projection."""
-    return _sizes(network, projections[-1][0])[1] // network.heads
 
 
 def _has(layer: nn.Module, path: str) -> bool:

@@ -108,7 +108,7 @@ def load_network(
         task = task or "sequence_classification"
         module = module if chosen is None or chosen in HALF_TYPES else module.to(chosen)
     elif isinstance(source, PreTrainedModel):
-        module, name, untrained = share_weights(source), _name_of(source), False
+        module, name, untrained = share_weights(source), source.config.name_or_path or type(source).__name__, False
         merge_adapters(module)
         if family_of(module.config.model_type).attention_layout == "unseen":
             check_inputs(type(module), module.config.model_type)
@@ -391,10 +391,6 @@ def _move(module: PreTrainedModel, device: str | torch.device) -> None:
         raise OptionError(
             f"The device '{device}' cannot be used here: {str(error).splitlines()[0].rstrip('.')}. Try 'cpu'."
         ) from error
-
-
-def _name_of(module: Any) -> str:
-    return str(module.config.name_or_path or type(module).__name__)
 
 
 HALF_TYPES = (torch.float16, torch.bfloat16)

@@ -22,7 +22,6 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, GPT2Con
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from sightline.errors import UnsupportedError
-from sightline.models.families import Family
 from sightline.models.single_attention import (
     BilstmAttentionConfig,
     BilstmAttentionForSequenceClassification,
@@ -113,19 +112,6 @@ def check_head(model_type: str, task: str) -> None:
     if task not in heads:
         others = f"; choose another task (task=, --task): {', '.join(heads)}" if heads else ""
         raise UnsupportedError(f"'{model_type}' models have no head for {task}{others}.")
-
-
-def reason_against_head(family: Family, task: str) -> str | None:
-    """Return why a head of a family is not explained: "no such head", or why it is refused; None if it is explained."""
-    register_architectures()
-    models: Any = getattr(transformers, MAPPINGS[task])
-    if transformers.CONFIG_MAPPING[family.model_type] not in models:
-        return "no such head"
-    if task == "causal_lm" and not family.causal:
-        return "refused: run as a decoder"
-    if family.encoder_only and task != "token_classification":
-        return "refused: has a decoder"
-    return None
 
 
 INSTEAD = {

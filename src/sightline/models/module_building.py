@@ -181,9 +181,12 @@ def load_module(
         )
     _check_layers(facts, checkpoint, folder)
     with quiet_library():
-        config = _build_config(facts, folder)
+        with as_model_error(f"The config of '{folder}' could not be read"):
+            config = CONFIG_MAPPING[facts.model_type](**facts.settings, architectures=list(facts.architectures))
+        family = family_of(facts.model_type)
+        observed = family.attention_layout == "full" and not family.single_attention
         auto = getattr(transformers, auto_class)
-        options: dict[str, Any] = {"attn_implementation": _implementation(facts.model_type)}
+        options: dict[str, Any] = {"attn_implementation": OBSERVING if observed else "eager"}
         with as_model_error(f"The config of '{folder}' describes no model that can be built"), torch.device("meta"):
             blueprint = auto.from_config(config, trust_remote_code=False, **options)
         check_size(blueprint, checkpoint, str(folder))
@@ -209,16 +212,6 @@ def load_module(
     _zero_new_biases(module, report["missing_keys"])
     _check_finite(folder, module)
     return module, untrained
-
-
-def _build_config(facts: ConfigFacts, folder: Path) -> Any:
-    with as_model_error(f"The config of '{folder}' could not be read"):
-        return CONFIG_MAPPING[facts.model_type](**facts.settings, architectures=list(facts.architectures))
-
-
-def _implementation(model_type: str) -> str:
-    family = family_of(model_type)
-    return "eager" if family.attention_layout != "full" or family.single_attention else OBSERVING
 
 
 def _check_layers(facts: ConfigFacts, checkpoint: Checkpoint | None, folder: Path) -> None:

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
-from sightline.files.foreign import quote, read_json, regular_file
+from sightline.files.foreign import quote, read_json, read_object, regular_file
 from sightline.models.module_building import as_model_error
 from sightline.models.weights import SINGLE_FILE, Checkpoint, read_header, read_weights
 from sightline.text import encode_text
@@ -126,15 +126,10 @@ def _read_modules(path: Path, folder: Path) -> list[tuple[str, str]]:
 
 
 def _read_settings(folder: Path, place: str, name: str, *, optional: bool = False) -> dict[str, Any]:
-    path = regular_file(folder, f"{place}/{name}" if place else name, ModelError)
-    if path is None:
-        if optional:
-            return {}
+    content = read_object(folder, f"{place}/{name}" if place else name, limit=CONFIG_BYTES, error=ModelError)
+    if content is None and not optional:
         raise ModelError(f"The folder '{folder}' has no '{place}/{name}'.")
-    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"'{place}/{name}' in '{folder}'")
-    if not isinstance(content, dict):
-        raise ModelError(f"'{place}/{name}' in '{folder}' is {quote(content)}, not an object with settings.")
-    return content
+    return content or {}
 
 
 def _read_poolings(settings: Mapping[str, Any], folder: Path) -> tuple[str, ...]:

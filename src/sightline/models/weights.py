@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from sightline.errors import ModelError, SizeError
@@ -112,7 +113,7 @@ def read_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for path in checkpoint.files:
         try:
-            weights.update(_read_pickle(path) if checkpoint.pickled else _read_safetensors(path))
+            weights.update(_read_pickle(path) if checkpoint.pickled else load_file(path))
         except ModelError:
             raise
         except Exception as error:  # the libraries raise many kinds for damaged files
@@ -207,13 +208,6 @@ def _read_tensor_shapes(file: BinaryIO, size: int, name: str) -> Iterator[tuple[
         if taken > room:
             raise damaged("tensors overlap")
         yield tensor, tuple(shape)
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    weights: dict[str, Tensor] = load_file(path)
-    return weights
 
 
 def _read_pickle(path: Path) -> dict[str, Any]:

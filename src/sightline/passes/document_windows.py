@@ -95,7 +95,7 @@ class WindowedPass(Pass):
             shared.retarget([weights[window].target for window in batch])
             for place, window in enumerate(batch):
                 if weights[window].share:
-                    yield WindowPart(shared, place, self._positions[window], weights[window].share)
+                    yield shared, place, self._positions[window], weights[window].share
 
     @property
     def window_spans(self) -> tuple[tuple[int, int], ...]:

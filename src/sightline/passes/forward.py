@@ -71,19 +71,6 @@ class Gradients:
     """Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), where it was required."""
 
 
-@dataclass(frozen=True)
-class WindowPart:
-    """One window of a document: its place in the pass that runs it, its tokens, and how much it counts."""
-
-    shared: Pass
-    document: int
-    """The number of the window among the documents of `shared`."""
-    positions: NDArray[np.int64]
-    """The places of its tokens in the document."""
-    share: float
-    """∂y/∂(number of the window that is explained)."""
-
-
 def _alone(compute: Callable[Concatenate[Pass, P], T]) -> Callable[Concatenate[Pass, P], T]:
     """Let a method of a pass run in one thread at a time, under our own settings of torch."""
 
@@ -93,6 +80,11 @@ def _alone(compute: Callable[Concatenate[Pass, P], T]) -> Callable[Concatenate[P
             return compute(self, *args, **options)
 
     return run
+
+
+WindowPart = tuple["Pass", int, NDArray[np.int64], float]
+"""One window of a document: the pass that runs it and its number there, the places of its tokens in the document, and
+its share, ∂y/∂(number of the window that is explained)."""
 
 
 class Pass:

@@ -145,10 +145,10 @@ class Trace:
 
         `quantity` replaces that of the target. A document that is read at once has none.
         """
-        for part in self._pass.windows(self.target, quantity):
-            trace = Trace(part.shared, part.document)
+        for shared, document, positions, share in self._pass.windows(self.target, quantity):
+            trace = Trace(shared, document)
             trace.progress, trace.reader = self.progress, self.reader
-            yield Window(trace, part.positions, part.share)
+            yield Window(trace, positions, share)
 
     def parts(self) -> Iterator[tuple[Trace, NDArray[np.int64]]]:
         """Yield all windows in document order, with the places of their tokens, each on a pass of its own.

@@ -79,11 +79,16 @@ def build_hierarchy(encoding: Encoding, finest: Level = "word", *, branching: in
             levels.append(level)
             tokens.append(positions)
     tokens[ROOT] = np.flatnonzero(holder > ROOT)
+    tree = _plant(levels, tokens, parents)
+    return tree if branching is None else _group(tree, branching)
+
+
+def _plant(levels: list[NodeLevel], tokens: list[Integers], parents: list[int]) -> Hierarchy:
+    """Return the tree of nodes that are listed parents first."""
     children: list[list[int]] = [[] for _ in levels]
     for node, parent in enumerate(parents[1:], 1):
         children[parent].append(node)
-    tree = Hierarchy(tuple(levels), tuple(tokens), tuple(map(tuple, children)), tuple(parents))
-    return tree if branching is None else _group(tree, branching)
+    return Hierarchy(tuple(levels), tuple(tokens), tuple(map(tuple, children)), tuple(parents))
 
 
 def _group(tree: Hierarchy, branching: int) -> Hierarchy:
@@ -91,14 +96,11 @@ def _group(tree: Hierarchy, branching: int) -> Hierarchy:
     levels: list[NodeLevel] = ["document"]
     tokens = [tree.tokens[ROOT]]
     parents = [-1]
-    children: list[list[int]] = [[]]
 
     def add(parent: int, level: NodeLevel, positions: Integers) -> int:
         levels.append(level)
         tokens.append(positions)
         parents.append(parent)
-        children.append([])
-        children[parent].append(len(levels) - 1)
         return len(levels) - 1
 
     waiting: list[tuple[int, Sequence[int]]] = [(ROOT, tree.children[ROOT])]
@@ -113,7 +115,7 @@ def _group(tree: Hierarchy, branching: int) -> Hierarchy:
         for run in np.array_split(np.array(members), count):
             positions = np.concatenate([tree.tokens[member] for member in run])
             waiting.append((add(parent, "group", np.sort(positions)), run.tolist()))
-    return Hierarchy(tuple(levels), tuple(tokens), tuple(map(tuple, children)), tuple(parents))
+    return _plant(levels, tokens, parents)
 
 
 @dataclass(frozen=True, eq=False)

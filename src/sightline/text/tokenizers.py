@@ -26,7 +26,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sightline.errors import ModelError, SightlineError
-from sightline.files.foreign import first_line, quote, read_json, regular_file
+from sightline.files.foreign import first_line, quote, read_json, read_object, regular_file
 from sightline.files.hub import TOKENIZER_FILES, fetch_snapshot
 from sightline.text.encoding import Encoding
 from sightline.text.tokenizer_limits import check_backend, check_tokenizer
@@ -85,9 +85,11 @@ def lay_out(folder: Path, target: Path) -> None:
         content = _object(folder, name)
         if content is not None:
             _write(target / name, _token_map(content, _label(folder, name)))
+    from transformers import CONFIG_MAPPING
+
     config = _object(folder, "config.json") or {}
     handed_on = {}
-    if isinstance(family := config.get("model_type"), str) and _known_family(family):
+    if isinstance(family := config.get("model_type"), str) and family in CONFIG_MAPPING:
         handed_on["model_type"] = family
     if isinstance(kind := config.get("tokenizer_class"), str) and _NAME.fullmatch(kind) and _is_fast(kind):
         handed_on["tokenizer_class"] = kind
@@ -145,21 +147,8 @@ def _is_fast(name: str) -> bool:
     return isinstance(kind, type) and issubclass(kind, transformers.PreTrainedTokenizerFast)
 
 
-def _known_family(model_type: str) -> bool:
-    from transformers import CONFIG_MAPPING
-
-    return model_type in CONFIG_MAPPING
-
-
 def _object(folder: Path, name: str) -> dict[str, Any] | None:
-    """Return the content of a JSON file in the folder, which must be an object; None if there is no file."""
-    path = regular_file(folder, name, ModelError)
-    if path is None:
-        return None
-    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=_label(folder, name))
-    if not isinstance(content, dict):
-        raise ModelError(f"{_label(folder, name)} is {quote(content)}, not a JSON object.")
-    return content
+    return read_object(folder, name, limit=CONFIG_BYTES, error=ModelError, label=_label(folder, name))
 
 
 def _label(folder: Path, name: str) -> str:
@@ -189,12 +178,7 @@ def read_chat_template(folder: Path) -> str | None:
         if own_file.stat().st_size > 4 * TEMPLATE_CHARACTERS:
             return None
         return bound_template(own_file.read_text(encoding="utf-8", errors="replace"))
-    settings = regular_file(folder, "tokenizer_config.json", ModelError)
-    if settings is None:
-        return None
-    name = f"The tokenizer config in '{folder}'"
-    content = read_json(settings, limit=CONFIG_BYTES, error=ModelError, name=name)
-    return bound_template(content.get("chat_template") if isinstance(content, dict) else None)
+    return bound_template((_object(folder, "tokenizer_config.json") or {}).get("chat_template"))
 
 
 def bound_template(template: Any) -> str | None:

@@ -42,7 +42,7 @@ from torch import Tensor, nn
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention
 from sightline.attention.arrays import Floats
 from sightline.attention.protocol import DENSE_LIMIT
-from sightline.errors import ModelError, OptionError, SizeError, UsageError
+from sightline.errors import ModelError, OptionError, SizeError
 from sightline.methods.decomposition.measures import (
     BandRows,
     EuclideanGain,
@@ -113,33 +113,10 @@ class AttentionBlock:
     """y + FFN(y) (n, d), what the second LayerNorm received; only "alti" through that LayerNorm needs it."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.attention, DenseAttention | BandedAttention):
-            raise UsageError(f"A block is decomposed from dense or banded attention, not from {self.attention!r}.")
-        if self.global_values is not None and isinstance(self.attention, DenseAttention):
-            raise UsageError("`global_values` belong to the global rows of banded attention, but this one is dense.")
-        if self.branch_norm is not None and self.norm is not None:
-            raise UsageError("A block has a norm before the residual sum or after it, not both.")
-        heads, tokens = self.attention.heads, self.attention.tokens
-        width, inner = self.output_weight.shape
-        shapes = {
-            "values": (tokens, heads, inner // heads),
-            "global_values": (tokens, heads, inner // heads),
-            "inputs": (tokens, width),
-            "output_bias": (width,),
-            "output": (tokens, width),
-            "second_input": (tokens, width),
-        }
-        for name, shape in shapes.items():
-            tensor = getattr(self, name)
-            if tensor is not None and tuple(tensor.shape) != shape:
-                raise UsageError(
-                    f"`{name}` must have shape {shape}, not {tuple(tensor.shape)}: the attention has {heads} heads and "
-                    f"{tokens} tokens, the output projection is {width} × {inner}."
-                )
+        assert isinstance(self.attention, DenseAttention | BandedAttention)
         weights = self.attention.weights if isinstance(self.attention, DenseAttention) else self.attention.local
-        for name in ("output_weight", *shapes):
-            tensor = getattr(self, name)
-            if tensor is not None:
+        for name, tensor in tuple(vars(self).items()):
+            if isinstance(tensor, Tensor):
                 object.__setattr__(self, name, tensor.detach().to(weights))
 
 
@@ -182,8 +159,6 @@ def measure_contributions(
     second_norm: through the second LayerNorm too. A pre-LN block has none on its residual path, so nothing changes.
     rows: only these rows, all by default; of the top layer, a rollout needs the readout rows alone.
     """
-    if kind not in ("alti", "norm"):
-        raise OptionError(f"Contributions are of kind 'alti' or 'norm', not {kind!r}.")
     if p not in (1, 2):
         raise OptionError(f"ALTI distances use p=1 or p=2, not p={p!r}.")
     norms = _norms(block, second_norm)
@@ -240,8 +215,7 @@ def reconstruction_error(block: AttentionBlock) -> float:
     Rounding (about 1e-6 in float32) means that the vectors T_ij are the whole story; more means that the block was
     described wrongly, and contributions computed from it are void.
     """
-    if block.output is None:
-        raise UsageError("The reconstruction error needs `output`, the block's output as the model computed it.")
+    assert block.output is not None
     worst = 0.0
     for part in _parts(block, None):
         if len(part.positions):
@@ -295,9 +269,6 @@ def _select_rows(rows: Sequence[int] | None, tokens: int) -> Tensor:
     """Return the asked rows in ascending order, each once."""
     if rows is None:
         return torch.arange(tokens)
-    for row in rows:
-        if not 0 <= row < tokens:
-            raise OptionError(f"Row {row} asked for, the document has {tokens} tokens (0-{tokens - 1}).")
     return torch.tensor(sorted({int(row) for row in rows}), dtype=torch.int64)
 
 
@@ -307,8 +278,7 @@ def _norms(block: AttentionBlock, second_norm: bool) -> tuple[Norm, ...]:
         return ()
     if not second_norm:
         return (block.norm,)
-    if block.second_norm is None:
-        raise UsageError("Contributions through the second LayerNorm need `second_norm` in the block.")
+    assert block.second_norm is not None
     return (block.norm, block.second_norm)
 
 
@@ -342,8 +312,7 @@ def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> 
     for number, norm in enumerate(norms):
         if number == 1:
             # The feed-forward branch is not decomposed, but it is in what the second LayerNorm really received.
-            if block.second_input is None:
-                raise UsageError("ALTI through the second LayerNorm needs `second_input`, the vectors it received.")
+            assert block.second_input is not None
             output = block.second_input[part.positions]
         deviation = norm.deviation(output)
         scale = scale / deviation

@@ -30,13 +30,9 @@ from sightline.attention import Attention
 from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import OptionError
+from sightline.methods.alti import mixing_step
 from sightline.methods.attention_weights import fuse_layers
-from sightline.methods.decomposition.block import (
-    DecompositionKind,
-    attention_block,
-    check_reconstruction,
-    measure_contributions,
-)
+from sightline.methods.decomposition.block import DecompositionKind
 from sightline.methods.flow.solve import solve_flow
 from sightline.passes.trace import Trace
 
@@ -65,13 +61,11 @@ def layer_contributions(
     if method not in _KINDS:
         raise OptionError(f"'{method}' has no contributions by layer. Those that have: {', '.join(_KINDS)}.")
     kind, both_norms = _KINDS[method]
-    contributions = []
-    for layer in range(trace.layer_count):
-        block = attention_block(trace, layer)
-        check_reconstruction(trace, layer, block)
-        step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm or both_norms)
-        contributions.append(step.attention)
-    return contributions
+    steps = (
+        mixing_step(trace, layer, kind, p=p, second_norm=second_norm or both_norms)
+        for layer in range(trace.layer_count)
+    )
+    return [step.attention for step in steps]
 
 
 def relevance_matrices(trace: Trace, method: LayeredMethod = "rollout", **options: Any) -> Matrix:

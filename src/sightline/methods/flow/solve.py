@@ -23,9 +23,8 @@ from torch import Tensor
 
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import InputError, OptionError
-from sightline.methods.flow.graph import Doubles, Integers, build_graph
+from sightline.methods.flow.graph import Doubles, build_graph
 from sightline.progress import StepProgress
-from sightline.settings.values import check_layer
 
 STRONG_CHILDREN = 8
 """How many children per node the first round of the solver asks."""
@@ -37,12 +36,12 @@ Layers = npt.NDArray[np.floating] | Tensor | Sequence[Attention | npt.ArrayLike]
 
 @dataclass(frozen=True)
 class FlowResult:
-    """Maximum flows, with what certifies them; S sinks, all n inputs unless some were chosen."""
+    """Maximum flows to all n inputs (the sinks), with what certifies them."""
 
     values: Doubles
-    """(S,) the flows found, counted from the arcs that carry them."""
+    """(n,) the flows found, counted from the arcs that carry them."""
     upper: Doubles
-    """(S,) capacities of cuts that no flow can exceed."""
+    """(n,) capacities of cuts that no flow can exceed."""
     tolerance: float
     """Largest gap (upper - value) / upper that counts as closed."""
     settled_by_bounds: int
@@ -53,11 +52,6 @@ class FlowResult:
     """Sinks for which a minimum cut was searched."""
     augmentations: int
     """How often flow arrived at a sink."""
-
-    @property
-    def lower(self) -> Doubles:
-        """The flows found are lower bounds of the maximum, (S,)."""
-        return self.values
 
     @property
     def gap(self) -> float:
@@ -71,7 +65,7 @@ class FlowResult:
 
     @property
     def normalised(self) -> Doubles:
-        """The values divided by their sum, (S,); zeros if nothing flows."""
+        """The values divided by their sum, (n,); zeros if nothing flows."""
         total = self.values.sum()
         return self.values / total if total > 0 else self.values.copy()
 
@@ -88,8 +82,6 @@ def solve_flow(
     layers: Layers,
     source: int | npt.ArrayLike,
     *,
-    layer: int | None = None,
-    sinks: Sequence[int] | Integers | None = None,
     residual: bool = False,
     tolerance: float = 1e-10,
     progress: StepProgress | None = None,
@@ -100,17 +92,11 @@ def solve_flow(
     source: the token at the top from which the flow starts. Or capacities (n,) of arcs from one extra node to the
         tokens at the top: the readout weights of a model that averages tokens, or a row of a single head, which then
         stands above the layers given (the single-head form).
-    layer: start from the output of this layer (0 is the lowest) and not of the last; negative counts from the top.
-    sinks: inputs to solve for, all by default; results are in this order.
     residual: add the identity to every layer and divide the rows by their sums first.
     tolerance: gap between flow and cut, relative to the cut, at which a token is settled.
-    progress: called with the number of sinks done and of all sinks.
+    progress: called with the number of inputs done and of all inputs.
     """
     operators = _operators(layers)
-    if layer is not None:
-        if not operators:
-            raise InputError("A layer was asked for, but no layers were given.")
-        operators = operators[: check_layer(layer, len(operators)) + 1]
     start = _source(source, operators[0].tokens if operators else None)
     if not 0.0 <= tolerance < 1.0:
         raise OptionError(f"The tolerance is a share of the flow, at least 0 and below 1, not {tolerance!r}.")
@@ -121,20 +107,18 @@ def solve_flow(
     from sightline.methods.flow.graph import make_work
 
     graph = build_graph(operators, start, residual)
-    chosen = _sinks(sinks, len(graph.place))
-    lower, upper = (bound[chosen] for bound in bound_flows(graph))
+    sinks = np.arange(len(graph.place))
+    lower, upper = bound_flows(graph)
     strong = strongest_children(graph, STRONG_CHILDREN)
     work = make_work(graph)
-    how = np.empty(len(chosen), dtype=np.int64)
+    how = np.empty(len(sinks), dtype=np.int64)
     augmentations = 0
-    for first in range(0, len(chosen), SINKS_AT_ONCE):
+    for first in range(0, len(sinks), SINKS_AT_ONCE):
         part = slice(first, first + SINKS_AT_ONCE)
-        how[part], arrivals = kernel.solve(
-            graph, work, strong, chosen[part], float(tolerance), lower[part], upper[part]
-        )
+        how[part], arrivals = kernel.solve(graph, work, strong, sinks[part], float(tolerance), lower[part], upper[part])
         augmentations += arrivals
         if progress is not None:
-            progress(min(part.stop, len(chosen)), len(chosen))
+            progress(min(part.stop, len(sinks)), len(sinks))
     return FlowResult(
         values=lower,
         upper=np.maximum(upper, lower),  # rounding may leave a cut a few ulps below the flow that fills it
@@ -182,15 +166,3 @@ def _source(source: int | npt.ArrayLike, tokens: int | None) -> int | Doubles:
     if not np.isfinite(capacities).all() or capacities.min() < 0:
         raise InputError("Capacities of the source must be finite numbers of at least 0.")
     return capacities
-
-
-def _sinks(sinks: Sequence[int] | Integers | None, tokens: int) -> Integers:
-    """The inputs to solve for as an index array."""
-    if sinks is None:
-        return np.arange(tokens)
-    chosen = np.asarray(sinks)
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise OptionError(f"`sinks` is a list of positions, not {chosen.dtype} of shape {chosen.shape}.")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= tokens):
-        raise OptionError(f"`sinks` reach outside the {tokens} tokens (0-{tokens - 1}).")
-    return chosen.astype(np.int64)
