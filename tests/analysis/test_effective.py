@@ -66,7 +66,7 @@ def test_the_cancelled_share_is_that_of_the_squared_weights():
 
 
 def test_long_documents_are_refused(monkeypatch):
-    monkeypatch.setattr("sightline.methods.effective.DENSE_LIMIT", 100)
+    monkeypatch.setattr("sightline.methods.attention_weights.DENSE_LIMIT", 100)
     with pytest.raises(SizeError, match="above the limit"):
         effective_attention(traced("bert", 20), 0)
 

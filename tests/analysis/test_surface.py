@@ -9,7 +9,7 @@ import pytest
 
 from sightline import analysis
 
-HOMES = ("sightline.analysis", "sightline.methods.effective", "sightline.results.inside")
+HOMES = ("sightline.analysis", "sightline.methods.attention_weights", "sightline.results.inside")
 
 
 def test_every_name_loads():

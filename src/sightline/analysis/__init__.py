@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from sightline.analysis.similarity import similarity_layout as similarity_layout
     from sightline.analysis.similarity import summarise_documents as summarise_documents
     from sightline.analysis.source import AttentionSource as AttentionSource
-    from sightline.methods.effective import effective_attention as effective_attention
+    from sightline.methods.attention_weights import effective_attention as effective_attention
     from sightline.results.inside import Inside as Inside
     from sightline.results.inside import Relations as Relations
 

@@ -1,4 +1,4 @@
-"""Effective attention beside attention (`methods/effective.py`): single heads, and what is cancelled in each."""
+"""Effective attention beside attention (`methods/attention_weights`): single heads, and what is cancelled in each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sightline.methods.effective import effective_attention
+from sightline.methods.attention_weights import effective_attention
 from sightline.passes.trace import Trace
 from sightline.settings.values import check_head, check_layer
 

@@ -1,4 +1,4 @@
-"""LoadedModel: what every loaded model knows of itself, reads and predicts. `Model` adds explanations.
+"""LoadedModel: the facts of a loaded model, how it reads documents and what it predicts. `Model` adds explanations.
 
 `models/` holds the network itself; this façade stands to the right of the methods, which it lists.
 """
@@ -54,7 +54,7 @@ class LoadedModel:
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer of transformers that reads texts for the model; None if there is none."""
+        """The tokenizer of transformers that reads texts for the model; None if it has no tokenizer."""
         return self.network.tokenizer
 
     @property

@@ -224,7 +224,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Integral:
-    """The attributions by place of the path, (P, n), and how far to trust them."""
+    """The attributions by place of the path, (P, n), and checks of their accuracy."""
 
     parts: Tensor
     checks: Mapping[str, Check]

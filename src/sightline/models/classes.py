@@ -24,7 +24,7 @@ _MOST_LISTED = 20
 
 
 def class_named(label: Label, names: Sequence[str]) -> int | None:
-    """Return the class that has this name (rule 1), None if there is none; raise TargetError if several have it."""
+    """Return the class with this name (rule 1), or None; raise TargetError if several classes match."""
     return _Names(names).find(label)
 
 
@@ -34,7 +34,7 @@ def are_named_by_numbers(names: Sequence[str]) -> bool:
 
 
 def no_class_number(number: Label, names: Sequence[str]) -> str:
-    """Return the sentence about a number that is no name of a class where classes are named by numbers."""
+    """Return the error sentence for a number that does not name a class, where classes are named by numbers."""
     return (
         f"There is no class named '{number}'. The classes of this model are named by numbers, so that a number is "
         f"always a name: {list_names(names)}."
@@ -71,7 +71,7 @@ def classes_of(labels: Iterable[Label | None], names: Sequence[str]) -> dict[Lab
 
 
 def whole_number(label: Label) -> int | None:
-    """Return a label as a whole number, None if it is none."""
+    """Return a label as an integer; None if it is not a whole number."""
     if isinstance(label, str):
         return int(label.strip().partition(".")[0]) if _WHOLE_NUMBER.fullmatch(label) else None
     return int(label)
@@ -83,7 +83,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def no_class(label: Label | None, names: Sequence[str]) -> str:
-    """Return the sentence about a label that means no class."""
+    """Return the error sentence for a label that does not identify a class."""
     return f"The label '{label}' is not a class of the model. Its classes: {list_names(names)}."
 
 
@@ -98,7 +98,7 @@ class _Names:
             self.alike.setdefault(fold_label(name), []).append(index)
 
     def find(self, label: Label) -> int | None:
-        """Return the class with this name, None if there is none; raise TargetError if several have it."""
+        """Return the class with this name, or None; raise TargetError if several classes match."""
         if str(label) in self.exact:
             return self.exact[str(label)]
         alike = self.alike.get(fold_label(label), [])
@@ -109,6 +109,6 @@ class _Names:
 
 
 def fold_label(label: Label) -> str:
-    """Return what is equal for labels that differ only in case, blanks, or how a whole number is written."""
+    """Return a key that ignores case, blanks and how a whole number is written."""
     number = whole_number(label)
     return " ".join(str(label).casefold().split()) if number is None else str(number)

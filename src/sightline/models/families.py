@@ -42,7 +42,7 @@ class BlockWeights:
     second_norm: nn.LayerNorm | None
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
     branch_norm: RootMeanSquareNorm | None = None
-    """The RMSNorm of the attention's output before it is added to the residual; None where there is none."""
+    """The RMSNorm of the attention's output before it is added to the residual, if the layer has one."""
 
 
 AttentionLayout = Literal["full", "returned", "band", "blocks", "unseen"]
@@ -103,7 +103,7 @@ class Family:
     """Path from the base model to the table of word embeddings, where it is not the one that the library names."""
     position_table: str | None = "embeddings.position_embeddings"
     type_table: str | None = "embeddings.token_type_embeddings"
-    """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
+    """Paths from the base model to the tables that are added to the word embeddings; None if the family lacks one."""
     special_ids: tuple[tuple[int, str], ...] = ()
     """Ids and names of the special tokens when there is no tokenizer (as in the vocabularies of the first releases)."""
     single_attention: bool = False
@@ -431,7 +431,7 @@ def unseen_family(model_type: str) -> Family:
 
 
 def family_of(model_type: str) -> Family:
-    """Return the facts of a family; none if only transformers knows the type, and UnsupportedError if nobody does."""
+    """Return the facts of a family, or `unseen_family` for other types of transformers; else raise UnsupportedError."""
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     if model_type in CONFIG_MAPPING:

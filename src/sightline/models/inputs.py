@@ -192,7 +192,7 @@ def special_names(network: Network) -> dict[int, str]:
 
 
 def check_vocabulary(encoding: Encoding, network: Network) -> None:
-    """Raise InputError if the ids of a document are from another vocabulary than the one of the model's tokenizer."""
+    """Raise InputError if the ids of a document come from a vocabulary other than that of the model's tokenizer."""
     if encoding.vocabulary is None or network.tokenizer is None:
         return
     if encoding.vocabulary != fingerprint_vocabulary(network.tokenizer):

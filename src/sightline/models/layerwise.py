@@ -171,7 +171,7 @@ class Layerwise:
     linear_outputs: dict[int, LinearOutputs] = field(default_factory=dict)
     """By layer: what its first run kept for later ones."""
     last: bool = True
-    """Whether nobody needs the kept outputs of linear maps afterwards."""
+    """Whether the kept outputs of linear maps may be dropped as they are used."""
 
     def step(self, number: int, compute: Compute, x: Tensor) -> Tensor:
         """Return compute(x); its backward runs the layer again."""

@@ -332,7 +332,7 @@ def _choose_attention(module: Any, family: Family, attention: AttentionKind) -> 
 
 
 def _load_tokenizer(given: Any, folder: Path | None) -> Any:
-    """Return the tokenizer that was given, or the one of a folder or hub id, or the model folder's own."""
+    """Return the given tokenizer, or the one loaded from a given folder or hub id, else from the model folder."""
     if given is not None and not isinstance(given, str | Path):
         return given
     with quiet_library():

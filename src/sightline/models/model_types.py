@@ -7,8 +7,8 @@ builds its mask from `config.is_causal`, so the blocks themselves run unmodified
 
 Loading, the table of heads in the documentation and its test use the same rule for heads. Models that read
 something besides text or instead of it (pictures, sound, places on a page) are refused by name. A family with an
-entry in `families` reads text alone. Of every other type the library's class tells: by the name of its main input, and
-by the arguments of its forward pass.
+entry in `families` reads text alone. For every other type the library's class decides: by the name of its main input,
+and by the arguments of its forward pass.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class SentenceFolder:
 
 
 def read_sentence_folder(folder: Path) -> SentenceFolder | None:
-    """Return what `modules.json` in `folder` describes; None if there is none."""
+    """Return what `modules.json` in `folder` describes; None if the folder has no such file."""
     path = regular_file(folder, MODULES_FILE, ModelError)
     if path is None:
         return None

@@ -73,8 +73,8 @@ def hash_weights(module: nn.Module) -> str:
 def weights_state(parts: Iterable[nn.Module]) -> int:
     """Return a number that changes when the weights in these modules do, a hundred times faster than `hash_weights`.
 
-    It is made of where every tensor is, torch's count of its changes in place, and up to 1,024 of its numbers, evenly
-    spaced. Torch does not count changes through `.data`; one that misses all of these numbers is not noticed.
+    It combines the address of every tensor, torch's count of in-place changes, and up to 1,024 evenly spaced elements.
+    Torch does not count changes through `.data`; one that leaves all of these elements unchanged goes unnoticed.
     """
     return hash(tuple(_tensor_state(tensor) for part in parts for tensor in _tensors(part)))
 
@@ -154,5 +154,5 @@ def _is_plain(wrapper: Any) -> bool:
 
 
 def _places(tensors: list[Tensor]) -> tuple[tuple[int, int], ...]:
-    """Return where tensors are and how often they have been changed in place."""
+    """Return the address of every tensor and how often it has been changed in place."""
     return tuple((tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors)

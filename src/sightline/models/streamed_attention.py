@@ -2,8 +2,8 @@
 
 From `STREAMED_TOKENS` tokens on, the observing attention function records queries, keys and values instead of weights.
 Layers with a sliding window (ModernBERT: two of three) run on their band with the kernel of Longformer's; full layers
-run the library's fused kernel, and their weights are computed again, a chunk of rows at a time, by whoever asks for
-sums of them (`StreamedAttention`).
+run the library's fused kernel, and their weights are recomputed, a chunk of rows at a time, when sums of them are
+needed (`StreamedAttention`).
 
 Memory O(n·d) per layer and one chunk, where weights take H·n² numbers: 3.2 GB per layer of base shape at 8,192 tokens.
 Time: one more product q·kᵀ and softmax per operation and full layer.

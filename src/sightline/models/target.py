@@ -49,7 +49,7 @@ class Target:
     """
 
     index: int | None
-    """Number of the class; None where there is none, as for an answer."""
+    """Number of the class; None for targets that are not classes, such as answers."""
     label: str
     """Name of the class, token or answer."""
     contrast: int | None = None

@@ -86,7 +86,7 @@ class Task(ABC):
         return tensor
 
     def problem_with_pair(self, pair: str | None) -> str | None:
-        """Return in a sentence that this head lacks a second text or cannot read one; None if all is well."""
+        """Return a sentence if this head needs a second text or cannot read one; otherwise None."""
         return None
 
     @staticmethod
@@ -247,7 +247,7 @@ def _one_class_only(labels: tuple[str, ...]) -> str:
 
 
 def name_tokens(target: TargetLike, task: Task, tokenizer: Any) -> TargetLike:
-    """Return the target with words as token ids; what is a label of the task or a number stays as it is.
+    """Return the target with words as token ids; labels of the task and numbers are returned unchanged.
 
     A word of several tokens is refused: one position predicts one token. "his:her" is a contrast of two words.
     """

@@ -350,9 +350,9 @@ def _distinct(labels: list[str]) -> tuple[str, ...]:
 
 
 def special_token_ids(module: Any, family: Family, tokenizer: Any) -> dict[str, int]:
-    """Ids of pad, mask and unknown token, as far as tokenizer and config say them and the vocabulary holds them.
+    """Return the ids of the pad, mask and unknown tokens that tokenizer or config define and the vocabulary holds.
 
-    Causal models are often made without a pad token; whoever pads then takes the one that ends a text, and so do we.
+    Causal models often have no pad token; padding with the end-of-text token is the usual practice, also here.
     """
     ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
     if ids["pad"] is None:

@@ -56,7 +56,7 @@ class Checkpoint:
 
     @property
     def numbers(self) -> int:
-        """How many numbers all tensors have together."""
+        """Total number of elements of all tensors."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
 

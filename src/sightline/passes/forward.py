@@ -130,7 +130,7 @@ class Pass:
     def in_double(self, document: int) -> Pass:
         """Return a pass over one document in double precision, on a copy of the network.
 
-        It is the pass itself if the network has double precision already, or runs where there is none.
+        Returns the pass itself if the network already has double precision, or runs on a device without it.
         """
         if document not in self._doubles:
             copied = next((shared.network for shared in self._doubles.values()), None) or self.network.in_double()

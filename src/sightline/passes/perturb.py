@@ -164,7 +164,7 @@ class Perturbations(Generic[T]):
         return self.remaining is None or self.remaining >= further
 
     def request(self, removed: Sequence[int], replacement: Replacement) -> Key:
-        """Request the document without the tokens at `removed`; its result is there after `run`."""
+        """Request the document without the tokens at `removed`; its result is available after `run`."""
         self.calls_requested += 1
         # Metrics remove the same positions again and again; the document is built for the first request only.
         request = (replacement if len(removed) else "", *removed)

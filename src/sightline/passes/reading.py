@@ -112,7 +112,7 @@ class Reader:
 
     @property
     def tokenizer(self) -> Any:
-        """What reads texts for the model; None if there is none."""
+        """The tokenizer of the model; None if it has none."""
         return self.network.tokenizer
 
     @property

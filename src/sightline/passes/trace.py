@@ -395,6 +395,10 @@ class Trace:
         """Return make(), called once if all classes are explained; its result must not depend on the target."""
         return self._pass.once(self._document, key, make)
 
+    def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
+        """Run changed documents, in batches of similar length, and return their logits."""
+        return self.network.run_many(encodings, progress=self.progress)
+
     def layer_input(self, layer: int) -> Tensor:
         """Return x^l (n, d) as a tensor on the model's device, to be changed and passed to `logits_with`."""
         return torch.tensor(self.inputs[layer], device=self.network.device, dtype=self.network.dtype)

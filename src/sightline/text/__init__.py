@@ -9,7 +9,7 @@ encode_chat     messages with roles, through the tokenizer's template
 continue_text, continue_ids   a prompt and what follows it, as one document
 Windows, read_in_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
-fingerprint_vocabulary   what tells vocabularies apart
+fingerprint_vocabulary   a digest that identifies a vocabulary
 """
 
 from sightline.text.chat import Chat, check_chat, encode_chat, is_chat

@@ -110,7 +110,7 @@ def _encode_checked(
         ordinary = np.flatnonzero((sequence == segment) & ~special)
         if len(ordinary) == 0:
             raise InputError(f"The tokenizer finds no token in the {_SEGMENT_NAMES[segment]}: nothing to explain.")
-        # The last token's end as the library has it tells how far the text was read.
+        # The end of the last token, as reported by the library, shows how far the text was read.
         read = len(segment_text) if dropped == 0 else library.token_to_chars(int(kept_positions[places[-1]]))[1]
         offsets[places] = token_spans(tokenizer, segment_text, ids[places], read)
         segment_words = split_words(segment_text, segment, stop=int(offsets[ordinary].max()))

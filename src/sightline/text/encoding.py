@@ -2,8 +2,8 @@
 
 `Windows` says how a document that is longer than the model reads is cut; `sightline.text.windows` cuts it.
 
-Arrays of finished results cannot be written, so that nobody changes one by accident. numpy forgets the mark when an
-array is copied or pickled; `ReadOnlyArrays` sets it again.
+Arrays of finished results are read-only, so that none is changed by accident. numpy drops the flag when an array is
+copied or pickled; `ReadOnlyArrays` sets it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def protect(array: A) -> A:
 
 
 class ReadOnlyArrays:
-    """Base of results whose fields hold protected arrays: those of copies and of unpickled results are protected, too.
+    """Base of results whose fields hold read-only arrays, which stay read-only in copies and after unpickling.
 
     The fields themselves may be arrays, or dictionaries of arrays.
     """

@@ -94,7 +94,7 @@ class Columns:
 
 
 def split_name(written: Any) -> str | None:
-    """Return the part of a data set that a name means, the name itself if it is none of `SPLITS`; None if empty."""
+    """Return the split that a name stands for: one of `SPLITS`, else the name itself; None if it is empty."""
     written = _to_python(written)
     if _is_empty(written) or not (name := str(written).strip()):
         return None
@@ -102,7 +102,7 @@ def split_name(written: Any) -> str | None:
 
 
 def split_field(fields: Iterable[Any]) -> Any:
-    """Return the field that names the split of a row, "split" in any case; None if there is none."""
+    """Return the field named "split", in any case; None if the row has no such field."""
     return next((field for field in fields if str(field).strip().casefold() == "split"), None)
 
 

@@ -172,7 +172,7 @@ TEMPLATE_CHARACTERS = 200_000
 
 
 def read_chat_template(folder: Path) -> str | None:
-    """Return the chat template of a tokenizer folder; None if there is none, or if it is too large or not a text."""
+    """Return the chat template of a tokenizer folder; None if it is missing, too large or not a text."""
     own_file = regular_file(folder, "chat_template.jinja", ModelError)
     if own_file is not None:
         if own_file.stat().st_size > 4 * TEMPLATE_CHARACTERS:
@@ -229,7 +229,7 @@ _PROBE = "A probe of 3 words, é 日本\n[CLS]<s> 😀"
 
 
 def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
-    """Return the fast tokenizer of a model folder or hub id, or None if there is none.
+    """Return the fast tokenizer of a model folder or hub id; None if it has no tokenizer.
 
     A folder is read without the network in any case, a hub id only from the local cache if `local_only`. Code that
     comes with a tokenizer is never run, and a tokenizer that fails on a short text is refused here.

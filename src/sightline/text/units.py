@@ -185,7 +185,7 @@ class Units:
 def units_of(encoding: Encoding, level: Level = "word", *, special: bool = False) -> Units:
     """Return the units of a document at one level.
 
-    special: special tokens are units too, each for itself; they belong to no word, so only among tokens.
+    special: include special tokens, each as its own unit; only at the level of tokens, since they belong to no word.
     """
     texts = encoding.segment_texts
     if special and level != "token":

@@ -10,7 +10,7 @@ explanation needs. To study how *every* token mixes:
 |---|---|---|
 | `rollout` | C = (Ā + I)/2 with rows that sum to 1 | Abnar & Zuidema 2020 |
 | `flow` | maximum flow from token i after layer l to every input, rows divided by their sums | Abnar & Zuidema 2020 |
-| `raw_attention` | Ā^l, each layer for itself | |
+| `raw_attention` | Ā^l, each layer separately | |
 | `norm_rollout`, `globenc` | C = ‖T_ij‖ of the attention block | Kobayashi et al. 2021; Modarressi et al. 2022 |
 | `alti` | C = ALTI's contributions to the attention block | Ferrando et al. 2022 |
 | `transatt` | C = mean of max(0, ∂y/∂A ⊙ relevance) + I with rows that sum to 1 | Chefer et al. 2021 |

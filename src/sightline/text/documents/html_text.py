@@ -64,7 +64,7 @@ class _Reader:
         self.paragraphs = Paragraphs()
         self._parts: list[str] = []
         self._hidden: list[str] = []
-        """Open elements whose content nobody sees, outermost first, each name once."""
+        """Open elements with hidden content, outermost first, each name once."""
         self._preformatted = 0
 
     def read(self, page: str) -> None:
