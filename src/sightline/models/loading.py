@@ -100,28 +100,27 @@ def load_network(
         settings = read_settings(source)
         source = source.model
     source, tokenizer = unwrap(source, tokenizer)
-    if isinstance(source, nn.Module) and not isinstance(source, PreTrainedModel):
+    if isinstance(source, nn.Module):
         module, name, untrained = share_weights(source), type(source).__name__, False
         merge_adapters(module)
-        names = [] if labels is None else list(labels)
-        module = ModuleClassifier(module, names, embeddings, multi_label=multi_label, regression=regression)
-        task = task or "sequence_classification"
-        module = module if chosen is None or chosen in HALF_TYPES else module.to(chosen)
-    elif isinstance(source, PreTrainedModel):
-        module, name, untrained = share_weights(source), source.config.name_or_path or type(source).__name__, False
-        merge_adapters(module)
-        if family_of(module.config.model_type).attention_layout == "unseen":
-            check_inputs(type(module), module.config.model_type)
-        _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
+        if isinstance(source, PreTrainedModel):
+            name = str(module.config.name_or_path or name)
+            if family_of(module.config.model_type).attention_layout == "unseen":
+                check_inputs(type(module), module.config.model_type)
+            _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
+            if chosen is None and module.dtype in HALF_TYPES:
+                name_of_type = str(module.dtype).removeprefix("torch.")
+                warnings.warn(
+                    f"This model object computes in {name_of_type}, with rounding errors in every score. "
+                    "dtype='float32' explains a copy of it in single precision.",
+                    stacklevel=3,
+                )
+        else:
+            names = [] if labels is None else list(labels)
+            module = ModuleClassifier(module, names, embeddings, multi_label=multi_label, regression=regression)
+            task = task or "sequence_classification"
         if chosen is not None and chosen not in HALF_TYPES:
             module = module.to(chosen)
-        elif chosen is None and module.dtype in HALF_TYPES:
-            name_of_type = str(module.dtype).removeprefix("torch.")
-            warnings.warn(
-                f"This model object computes in {name_of_type}, with rounding errors in every score. dtype='float32' "
-                "explains a copy of it in single precision.",
-                stacklevel=3,
-            )
     else:
         folder, name = find_folder(source, allow_pickle)
         # Half types are reached from single precision, which the result is compared with.
