@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError, ModelError
 from sightline.files.children import ask_program
 from sightline.files.foreign import first_line
-from sightline.text.encode import MAX_CHARACTERS, check_text
+from sightline.text.encode import MAX_CHARACTERS, check_text, ids_of_text
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
 from sightline.text.tokenizers import (
@@ -65,9 +65,7 @@ def encode_chat(tokenizer: Any, messages: Chat) -> Encoding:
     text = render_chat(tokenizer, messages)
     check_text(text, "chat")
     with tokenizer_errors("The tokenizer failed on this chat"):
-        ids = np.asarray(
-            tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"], dtype=np.int64
-        )
+        ids = ids_of_text(tokenizer, text)
         spans = token_spans(tokenizer, text, ids, len(text))
     marks = special_tokens(tokenizer)
     said = _find_contents(text, contents)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.text.encode import check_text, encode_ids, encode_text
+from sightline.text.encode import check_text, encode_ids, encode_text, ids_of_text
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
 from sightline.text.tokenizers import special_tokens, tokenizer_errors
@@ -34,16 +34,7 @@ def continue_text(tokenizer: Any, prompt: Encoding, continuation: str) -> Encodi
         together = _read_together(tokenizer, prompt, continuation)
         if together is not None:
             return _append(prompt, continuation, *together, special_tokens(tokenizer))
-        ids = np.asarray(
-            tokenizer(
-                continuation,
-                add_special_tokens=False,
-                split_special_tokens=True,
-                truncation=False,
-                verbose=False,
-            )["input_ids"],
-            dtype=np.int64,
-        )
+        ids = ids_of_text(tokenizer, continuation, split_special_tokens=True)
         if not len(ids):
             raise InputError("The tokenizer finds no token in the continuation: nothing to explain.")
         if typed := _typed_marks(tokenizer, ids):

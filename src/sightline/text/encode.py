@@ -50,6 +50,12 @@ def check_text(text: object, name: str = "text") -> str:
     return text
 
 
+def ids_of_text(tokenizer: Any, text: str, **options: Any) -> NDArray[np.int64]:
+    """Return the ids of a text without the special tokens that the tokenizer puts around it; nothing is truncated."""
+    read = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False, **options)
+    return np.asarray(read["input_ids"], dtype=np.int64)
+
+
 _SEGMENT_NAMES = ("text", "second text of the pair")
 
 
