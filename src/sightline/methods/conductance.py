@@ -132,12 +132,10 @@ class _Walk:
         self.evaluations += len(positions)
         if self.trace.progress is not None:
             self.trace.progress(self.evaluations, 0)
-        layout = recorder.layout
-        assert layout is not None
         return [
             (
-                torch.stack([layout.cut(state, k).detach() for state in states]),
-                torch.stack([layout.cut(gradient, k) for gradient in gradients]),
+                torch.stack([recorder.cut(state, k).detach() for state in states]),
+                torch.stack([recorder.cut(gradient, k) for gradient in gradients]),
                 values[k],
             )
             for k in range(len(positions))

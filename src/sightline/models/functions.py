@@ -1,8 +1,8 @@
 """A function as a model: texts go in, one row of numbers per text comes out, and nothing else is known.
 
-`FunctionNetwork` stands where a `Network` stands: it turns encodings whose tokens are words (`text.word_tokens`) back
-into texts, asks the function in batches, and returns the answers as logits. Probabilities p become ln p, or
-ln p/(1 − p) where labels are independent, so that softmax and sigmoid give them back.
+`FunctionNetwork` stands where a `Network` stands: it turns encodings whose tokens are words (`text.encode`) back into
+texts, asks the function in batches, and returns the answers as logits. Probabilities p become ln p, or ln p/(1 − p)
+where labels are independent, so that softmax and sigmoid give them back.
 
 For models behind an API: batches are asked side by side (`concurrency`), answers are kept in a file (`AnswerCache`), a
 budget bounds the texts that are sent, and a batch is repeated if the function raises `Retry`.

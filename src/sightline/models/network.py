@@ -332,8 +332,8 @@ class Network:
     ) -> list[Tensor]:
         """Return the logits of any number of documents, in batches of similar length, in the order given.
 
-        On a CPU with several threads the batches run side by side, each on one core (`side_by_side`). A document with
-        windows is run window by window (`windowed`).
+        On a CPU with several threads the batches run side by side, each on one core (`run_side_by_side`). A document
+        with windows is run window by window (`run_windows`).
         """
         if any(encoding.windows is not None for encoding in encodings):
             return run_windows(self, encodings, hidden, progress)

@@ -145,6 +145,11 @@ class Recorder:
         """Whether nothing of the last layer is wanted but what the readout rows become."""
         return self.readout_only and not (self.attention or self.blocks)
 
+    def cut(self, tensor: Tensor, document: int) -> Tensor:
+        """Return the rows of one document of a tensor in `layout`."""
+        assert self.layout is not None
+        return self.layout.cut(tensor, document)
+
     def check_complete(self, layers: int) -> None:
         """Raise RuntimeError unless each of so many layers was recorded: a missing one would shift all results."""
         if self.attention and len(self.layers) != layers:

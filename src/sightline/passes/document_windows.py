@@ -7,7 +7,7 @@ explained and z_w the logits of window w, G_w = ∂y/∂z_w says how the window 
     direction_w    G_w / share_w: the number of the window that is explained, Σ direction_w ⊙ z_w
 
 For the logit of a class, direction_w is that very logit of the window. A method explains each window's number; the
-score of a token is the sum over the windows that hold it of share_w times its score there (`methods.merge`).
+score of a token is the sum over the windows that hold it of share_w times its score there (`merge_windows`).
 
 Cost: one forward and one backward pass over the windows, like that many documents. Above `LIVE_TOKENS` tokens one more
 forward pass, without gradients, finds what is predicted, so that the memory does not grow with the document.

@@ -357,7 +357,7 @@ class Pass:
         """Return x^0, x^1, … of one document (n, d), as far as a pass that has run recorded them."""
         if self._recorder is None or self._recorder.layout is None:
             return []
-        return [self._recorder.layout.cut(hidden, document) for hidden in self._recorder.hidden]
+        return [self._recorder.cut(hidden, document) for hidden in self._recorder.hidden]
 
     def _backward(self, documents: Sequence[int], target: Target) -> Gradients:
         recorder = self.recorder

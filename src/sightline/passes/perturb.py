@@ -53,7 +53,7 @@ def removable_units(encoding: Encoding, target: Target, level: Level = "word") -
 
     Metrics delete units, and all of them remove the same ones, so that their curves can be compared. A token that the
     head reads (the masked token, the tokens of an answer) cannot be deleted: there would be nothing to measure.
-    Perturbation methods, which replace tokens, score these as well (`methods.structure.removals`).
+    Perturbation methods, which replace tokens, score these as well (`request_removals`).
     """
     units = units_of(encoding, level).without(target.read_positions)
     if not len(units):

@@ -58,13 +58,12 @@ def propagate_together(shared: Pass, rules: BackwardRules) -> Iterator[Relevance
         ((_, seed),) = rules.seeds(scores.detach(), gradient)
         seeds.append(seed)
     assert recorder.embeddings is not None
-    assert recorder.layout is not None
     places = [recorder.embeddings, *recorder.hidden]
     network.backward_passes += 1
     embeddings, *hidden = torch.autograd.grad(logits, places, seeds, allow_unused=True, materialize_grads=True)
     for document, encoding in enumerate(shared.encodings):
         received = ReceivedRelevance(rules.reduce, None)
-        own = [received.bound(recorder.layout.cut(tensor, document)) for tensor in hidden]
+        own = [received.bound(recorder.cut(tensor, document)) for tensor in hidden]
         yield Relevance(
             seed=as_array(seeds[document]),
             embeddings=as_array(received.bound(embeddings[document, : len(encoding)])),
@@ -114,12 +113,10 @@ def propagate(shared: Pass, document: int, target: Target, rules: BackwardRules)
     assert recorder.embeddings is not None
     network.backward_passes += len(seeds)
     embeddings = staged.backward(logits, seeds, recorder.embeddings)
-    assert recorder.layout is not None
-    layout = recorder.layout
     return Relevance(
         seed=as_array(weighted_sum([weight for weight, _ in seeds], [seed for _, seed in seeds])),
         embeddings=as_array(received.bound(embeddings)[0, : len(encoding)]),
-        hidden=tuple(as_array(layout.cut(tensor, 0)) for tensor in reversed(received.hidden)),
+        hidden=tuple(as_array(recorder.cut(tensor, 0)) for tensor in reversed(received.hidden)),
         attentions=tuple(reversed(received.attentions)),
         lost=received.lost,
     )

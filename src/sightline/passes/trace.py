@@ -371,14 +371,13 @@ class Trace:
         """Return the parts of the attention block of one layer."""
         self.require("blocks")
         recorder = self._pass.recorder
-        layout, record = recorder.layout, recorder.layers[layer]
-        assert layout is not None
+        record = recorder.layers[layer]
         return BlockParts(
-            inputs=layout.cut(recorder.hidden[layer], self._document).detach(),
+            inputs=recorder.cut(recorder.hidden[layer], self._document).detach(),
             values=record.values(self._document),
             global_values=record.global_values(self._document),
-            output=layout.cut(recorder.block_outputs[layer], self._document),
-            second_input=layout.cut(recorder.second_inputs[layer], self._document),
+            output=recorder.cut(recorder.block_outputs[layer], self._document),
+            second_input=recorder.cut(recorder.second_inputs[layer], self._document),
             weights=self.network.family.block_weights(self.network.layers[layer]),
         )
 
@@ -440,6 +439,4 @@ class Trace:
         return self._pass.gradients(self._document, self.target)
 
     def _cut(self, tensor: Tensor) -> Array:
-        layout = self._pass.recorder.layout
-        assert layout is not None
-        return protect(as_array(layout.cut(tensor, self._document)))
+        return protect(as_array(self._pass.recorder.cut(tensor, self._document)))
