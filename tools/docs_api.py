@@ -209,7 +209,8 @@ def _public_names(room: str) -> list[str]:
     module = _module(room)
     if room == "errors":
         return [f"errors.{name}" for name, value in vars(module).items() if inspect.isclass(value)]
-    names = sorted(module.__all__, key=lambda name: (not name[0].islower(), name.isupper(), name))
+    exported = [name for name, value in vars(module).items() if name[0] != "_" and not inspect.ismodule(value)]
+    names = sorted(getattr(module, "__all__", exported), key=lambda name: (not name[0].islower(), name.isupper(), name))
     return [f"{room}.{name}" for name in names]
 
 

@@ -250,7 +250,7 @@ def model_checks(scores: FloatArray, encoding: Encoding, network: Network) -> di
 
 
 def _announce_needs(shared: Pass, chosen: ChosenMethods) -> None:
-    """Tell a pass what the methods need of it, before it runs."""
+    """Announce the needs of the methods to a pass before it runs."""
     shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
 
 

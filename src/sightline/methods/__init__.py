@@ -1,64 +1,40 @@
-"""Attribution methods: importing this room registers them all."""
+"""Attribution methods: importing this package registers them all, in the order in which lists show them."""
 
-from sightline.methods.alti import alti, globenc, norm_rollout
-from sightline.methods.attention_weights import (
-    attention_gradcam,
-    attgrads,
-    grads,
-    raw_attention,
-    received_attention,
-    rollout,
-)
-from sightline.methods.cat import attcat, cat
-from sightline.methods.conductance import layer_conductance
-from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
-from sightline.methods.flow.solve import attention_flow
-from sightline.methods.gradients import gradient, input_x_gradient, integrated_gradients
-from sightline.methods.logit_parts import alti_logit, decompx
-from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
-from sightline.methods.max_flow import flow
-from sightline.methods.owen import owen
-from sightline.methods.perturbation import leave_one_out, occlusion
-from sightline.methods.registry import METHODS, Attribution, Method, group_methods, list_methods, method
-from sightline.methods.sampling import gradient_shap, kernel_shap, lime, random
-
-__all__ = [
-    "METHODS",
-    "Attribution",
-    "Method",
-    "alti",
-    "alti_logit",
-    "attcat",
-    "attention_flow",
-    "attention_gradcam",
-    "attgrads",
-    "attnlrp",
-    "cat",
-    "decompx",
-    "flow",
-    "globenc",
-    "gradient",
-    "gradient_shap",
-    "grads",
-    "group_methods",
-    "input_x_gradient",
-    "integrated_gradients",
-    "kernel_shap",
-    "layer_conductance",
-    "layer_contributions",
-    "leave_one_out",
-    "lime",
-    "list_methods",
-    "lrp",
-    "method",
-    "norm_rollout",
-    "occlusion",
-    "owen",
-    "partial_lrp",
-    "random",
-    "raw_attention",
-    "received_attention",
-    "relevance_matrices",
-    "rollout",
-    "transatt",
-]
+from sightline.methods.alti import alti as alti
+from sightline.methods.alti import globenc as globenc
+from sightline.methods.alti import norm_rollout as norm_rollout
+from sightline.methods.attention_weights import attention_gradcam as attention_gradcam
+from sightline.methods.attention_weights import attgrads as attgrads
+from sightline.methods.attention_weights import grads as grads
+from sightline.methods.attention_weights import raw_attention as raw_attention
+from sightline.methods.attention_weights import received_attention as received_attention
+from sightline.methods.attention_weights import rollout as rollout
+from sightline.methods.cat import attcat as attcat
+from sightline.methods.cat import cat as cat
+from sightline.methods.conductance import layer_conductance as layer_conductance
+from sightline.methods.decomposition.matrices import layer_contributions as layer_contributions
+from sightline.methods.decomposition.matrices import relevance_matrices as relevance_matrices
+from sightline.methods.flow.solve import attention_flow as attention_flow
+from sightline.methods.gradients import gradient as gradient
+from sightline.methods.gradients import input_x_gradient as input_x_gradient
+from sightline.methods.gradients import integrated_gradients as integrated_gradients
+from sightline.methods.logit_parts import alti_logit as alti_logit
+from sightline.methods.logit_parts import decompx as decompx
+from sightline.methods.lrp import attnlrp as attnlrp
+from sightline.methods.lrp import lrp as lrp
+from sightline.methods.lrp import partial_lrp as partial_lrp
+from sightline.methods.lrp import transatt as transatt
+from sightline.methods.max_flow import flow as flow
+from sightline.methods.owen import owen as owen
+from sightline.methods.perturbation import leave_one_out as leave_one_out
+from sightline.methods.perturbation import occlusion as occlusion
+from sightline.methods.registry import METHODS as METHODS
+from sightline.methods.registry import Attribution as Attribution
+from sightline.methods.registry import Method as Method
+from sightline.methods.registry import group_methods as group_methods
+from sightline.methods.registry import list_methods as list_methods
+from sightline.methods.registry import method as method
+from sightline.methods.sampling import gradient_shap as gradient_shap
+from sightline.methods.sampling import kernel_shap as kernel_shap
+from sightline.methods.sampling import lime as lime
+from sightline.methods.sampling import random as random

@@ -1,4 +1,4 @@
-"""AnswerCache: what a function has answered, in a file, by text. A model behind an API is asked the same only once.
+"""AnswerCache: a function's answers in a file, by text, so that a model behind an API is asked only once per text.
 
 The file is an SQLite database, so that threads and processes may share it and a killed program leaves it whole. It
 belongs to one set of labels and one kind of output; for another model, name another file.
@@ -27,7 +27,7 @@ Texts = tuple[str, ...]
 
 
 class AnswerCache:
-    """Answers (C,) of one function, by what it was asked."""
+    """Answers (C,) of one function, by question."""
 
     def __init__(self, path: Path | str, identity: Mapping[str, object]) -> None:
         self.path = Path(path).expanduser()

@@ -74,11 +74,11 @@ def batches_by_length(
 
 
 SHARE = 0.25
-"""Of the memory of the machine, for the graph of one batch."""
+"""Share of the machine's memory for the graph of one batch."""
 KEPT_WIDTHS = 16
 """Numbers that a backward needs per token and layer, in widths of the model: 11 in a Longformer, and some room."""
 CEILING = 16 * BATCH_TOKENS
-"""Tokens of a batch on an accelerator. On a CPU batches of more than BATCH_TOKENS are no faster."""
+"""Tokens of a batch on an accelerator. On a CPU, batches of more than BATCH_TOKENS are not faster."""
 
 
 WORTHWHILE_PRODUCTS = 2.5e9
@@ -112,7 +112,7 @@ def total_memory(device: torch.device) -> int | None:
 W = TypeVar("W")
 R = TypeVar("R")
 Send = Callable[[Any], None]
-"""Given to a task, to report anything before it is finished."""
+"""A function that a task calls to report something before it is finished."""
 
 
 class Cancelled(Exception):  # noqa: N818 (a signal, not an error)

@@ -243,7 +243,7 @@ _LENGTHS: ContextVar[tuple[int, ...] | None] = ContextVar("sightline_block_lengt
 
 @contextmanager
 def documents_of(lengths: Sequence[int]) -> Iterator[None]:
-    """Tell the attention how long each document of the batch is; else all are as long as the padded batch."""
+    """Set the length of each document for the attention; by default all are as long as the padded batch."""
     token = _LENGTHS.set(tuple(lengths))
     try:
         yield

@@ -97,7 +97,7 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True)
 class ConfigFacts:
-    """What a config.json says, checked."""
+    """The checked content of a config.json."""
 
     model_type: str
     architectures: tuple[str, ...]
@@ -309,7 +309,7 @@ SPECIAL: Mapping[str, Check] = {
 }
 """Settings whose values need more than the right type."""
 COMMON = ("architectures", "dtype", "torch_dtype", "problem_type")
-"""Those of them that mean the same in every type of model."""
+"""The settings among them that mean the same in every type of model."""
 _FEWEST = {
     "vocab_size": 1,
     **dict.fromkeys(("type_vocab_size", "max_window_layers", "num_random_blocks", "conv_kernel_size"), 0),

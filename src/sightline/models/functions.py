@@ -52,7 +52,7 @@ MOST_RETRIES = 5
 
 @dataclass(frozen=True)
 class FunctionSettings:
-    """How a function is asked, and what its answers mean."""
+    """How a function is called, and how its answers are interpreted."""
 
     labels: tuple[str, ...]
     output: Output = "probabilities"
@@ -61,7 +61,7 @@ class FunctionSettings:
     batch_size: int = BATCH_SIZE
     """The most texts per call."""
     concurrency: int = 1
-    """Calls that may run at once, each in a thread."""
+    """Most calls at once, each in a thread."""
     cache: Path | str | None = None
     """The file that keeps answers."""
     budget: int | None = None
@@ -128,13 +128,13 @@ def is_function(source: object) -> bool:
 
 
 class FunctionConfig(PretrainedConfig):  # type: ignore[misc]
-    """What stands where other models have their settings."""
+    """The config of a function, which has no settings."""
 
     model_type = "function"
 
 
 class _NoModule(nn.Module):
-    """Stands where other networks have their module; there is nothing inside."""
+    """An empty module in place of the module of other networks."""
 
     device = torch.device("cpu")
     dtype = torch.float64
@@ -166,12 +166,12 @@ class FunctionNetwork(Network):
 
     @property
     def max_tokens(self) -> int:
-        """As many words as the longest text that is read can have: a function has no limit that is known."""
+        """The largest number of words in a text that is read: a function has no known limit."""
         return MAX_CHARACTERS
 
     @property
     def weights_state(self) -> int:
-        """Always the same: what changes inside a function cannot be seen."""
+        """A constant: changes inside a function cannot be detected."""
         return 0
 
     @property

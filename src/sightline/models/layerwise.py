@@ -35,9 +35,9 @@ from sightline.models.recording import LayerRecord, PlainLayerRecord, Recorder, 
 Compute = Callable[[Tensor], Tensor]
 """One layer as a function from its input to its output; the active recorder records it."""
 KEPT_BYTES = 2**30
-"""Most that outputs of linear maps may take between the runs: at 4,096 tokens nine layers of base shape."""
+"""Most bytes of outputs of linear maps kept between the runs: nine layers of base shape at 4,096 tokens."""
 WIDE_BYTES = 2**27
-"""Most of it for outputs that are wider than the input: per byte they save a quarter of what narrow ones do."""
+"""The part of it for outputs wider than the input: per byte they save a quarter of what narrow ones do."""
 
 
 class LinearOutputs(TorchFunctionMode):
@@ -53,7 +53,7 @@ class LinearOutputs(TorchFunctionMode):
         self._limit = limit
         self._wide_limit = limit if wide_limit is None else wide_limit
         self._outputs: dict[int, list[tuple[Tensor, int] | None]] = {}
-        """By the identity of the weights: outputs and their versions (one that is changed in place is of no use)."""
+        """Outputs and their versions by the id of the weights (an output that was changed in place is not reused)."""
         self._used: dict[int, int] | None = None
         """How many outputs of each map the current run has used; None in the first run."""
         self._last_run = False
@@ -156,7 +156,7 @@ class LayerGradients:
 
 @dataclass(frozen=True)
 class Layerwise:
-    """How the layers run the second time, and who receives their gradients."""
+    """How the layers run the second time, and what receives their gradients."""
 
     lengths: tuple[int, ...]
     """Tokens of each document."""
@@ -169,7 +169,7 @@ class Layerwise:
     known: Sequence[Tensor] = ()
     """x^0, x^1, … as far as an earlier pass recorded them, in the layout of a layer's input."""
     linear_outputs: dict[int, LinearOutputs] = field(default_factory=dict)
-    """By layer: what its first run kept for later ones."""
+    """Outputs that the first run of each layer kept for later runs."""
     last: bool = True
     """Whether the kept outputs of linear maps may be dropped as they are used."""
 

@@ -61,7 +61,7 @@ _TRIED_TOKENS = 16
 _CAUSALITY_TOLERANCE = 1e-3
 """Largest change of earlier scores by a later token, as a share of the largest score: far above rounding errors."""
 _WRITERS = ("ForConditionalGeneration", "WithLMHeadModel")
-"""How the names of architectures end that read a text in an encoder and write another one."""
+"""Suffixes of architectures that read a text in an encoder and generate another one."""
 
 
 @own_torch_context()

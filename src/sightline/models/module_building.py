@@ -38,7 +38,7 @@ from sightline.models.weights import Checkpoint, check_size, describe_other_weig
 from sightline.registry import suggestion
 
 HUB = "hf://"
-"""Says that what follows is the name of a model on the hub, whatever folders there are."""
+"""Prefix of the name of a model on the hub, which is then never taken for a folder."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[\w.\-]+)?")
 
 
@@ -93,15 +93,15 @@ def _not_fetched(source: str, error: ModelError) -> SightlineError:
 
 
 _SETTINGS = ("_preprocess_params", "_forward_params", "_postprocess_params")
-"""What `_sanitize_parameters`, which every pipeline defines, returned for the settings given to it."""
+"""Attributes with the settings of a pipeline, as its `_sanitize_parameters` returned them."""
 _WITHOUT_EFFECT = frozenset({"top_k", "_legacy", "padding", "return_tensors", "return_token_type_ids"})
-"""How many classes are listed, and in which form the tokenizer returns the same tokens."""
+"""Settings that change how many classes are listed, or the form of the tokenizer's output."""
 _CUT = (True, "longest_first")
 _UNCUT = (False, "do_not_truncate")
 
 
 class PipelineSettings(NamedTuple):
-    """What a pipeline says about the length of texts."""
+    """The settings of a pipeline for the length of texts."""
 
     limit: int | None = None
     """The most tokens of a text."""

@@ -83,7 +83,7 @@ class Network:
         self.truncates = truncates
         """Whether longer texts are cut off instead of read in windows, as in the pipeline that the model comes from."""
         self.tokenizer: Any = None
-        """What reads texts for this model; None if it has no tokenizer."""
+        """The tokenizer that reads texts for this model, if it has one."""
         self.rounding_error: float | None = None
         """Relative error of the logits that the conversion to a half type has brought; None without one."""
         self.reference_text: str | None = None
@@ -165,7 +165,7 @@ class Network:
 
     @cached_property
     def parts(self) -> tuple[nn.Module, ...]:
-        """All modules inside the module, which is our own and keeps its form."""
+        """All submodules of the module, whose structure never changes."""
         return tuple(self.module.modules())
 
     @property

@@ -117,7 +117,7 @@ class Adapter(nn.Module):
 
 
 def merge_adapters(module: nn.Module) -> None:
-    """Put every adapted linear map of our copy of a model in the place of its wrapper, with the merged weight.
+    """Replace every adapter wrapper in our copy of a model with its linear map and the merged weight.
 
     Raises UnsupportedError for an adapter that is not a plain LoRA of a linear map.
     """

@@ -254,7 +254,7 @@ class SingleAttentionModel(PreTrainedModel):  # type: ignore[misc]
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Draw the first weights: embeddings and the Transformer's as BERT's, the others as torch's defaults do.
+        """Initialise weights: embeddings and the Transformer's as in BERT, the others by torch's defaults.
 
         torch draws them when a module is made; transformers asks for it again where weights are missing in a folder.
         """

@@ -56,7 +56,7 @@ class Task(ABC):
     name: ClassVar[str]
     auto_class: ClassVar[str]
     suffix: ClassVar[str | tuple[str, ...]]
-    """How the names of architectures with this head end."""
+    """Suffixes of the names of architectures with this head."""
     reads_windows: ClassVar[bool] = False
     """Whether documents longer than the model reads are read in windows; else their end is cut off."""
     classes_are_tokens: ClassVar[bool] = False

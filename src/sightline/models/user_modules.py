@@ -65,7 +65,7 @@ def _refuse_unusual_weights(module: nn.Module) -> None:
 
 
 class ModuleConfig(PretrainedConfig):  # type: ignore[misc]
-    """What is known of a module without a config."""
+    """The config of a module that has none."""
 
     model_type = "module"
 

@@ -95,7 +95,7 @@ class Pass:
         self.encodings = list(encodings)
         self.requests = list(requests)
         self.weights_state = network.weights_state
-        """That of the weights that are read: results of others must not be mixed with theirs."""
+        """The state of the weights when the pass was made: results of different weights must not be mixed."""
         self.lock = threading.RLock()
         """Held while a thread computes something from the pass: a backward frees the graph that another would read."""
         self.keep_graph = False
@@ -110,11 +110,11 @@ class Pass:
         self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
         self._layerwise: Layerwise | None = None
-        """How the backward of gradients goes layer by layer, if it does."""
+        """How gradients are computed layer by layer, if they are."""
         self.linear_outputs: dict[int, LinearOutputs] = {}
         """Outputs of linear maps that the forward pass kept for relevance, by layer."""
         self._output_gradients: dict[int, Tensor] = {}
-        """Of such a backward: ∂y/∂(attention output before the projection) by layer."""
+        """∂y/∂(attention output before the projection) by layer, of a layer-by-layer backward."""
         self._logits: list[Tensor] = []
         self._graph_alive = False
         self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
@@ -256,7 +256,7 @@ class Pass:
             self._gradients.pop(None, None)
 
     def classes(self) -> Iterator[tuple[str, tuple[Target, ...]]]:
-        """Go through all classes: yield the label of each and its target in every document.
+        """Yield the label of every class and its target in every document.
 
         All documents share one backward per class. Results of a class are dropped when the next class is requested, and
         the graph after the last backward, so that memory does not grow with the number of classes.

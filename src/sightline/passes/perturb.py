@@ -160,7 +160,7 @@ class Perturbations(Generic[T]):
         return None if self.budget is None else self.budget - self.calls_made
 
     def affords(self, further: int = 0) -> bool:
-        """Say whether the budget allows everything requested and `further` documents."""
+        """Return whether the budget allows everything requested and `further` documents."""
         return self.remaining is None or self.remaining >= further
 
     def request(self, removed: Sequence[int], replacement: Replacement) -> Key:

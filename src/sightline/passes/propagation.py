@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sightline.passes.forward import Pass
 
 GRAPH_BYTES = 2**30
-"""Most that the graph of all layers may take where relevance goes through them at once."""
+"""Most bytes of the graph when relevance is propagated through all layers at once."""
 KEPT_STATES, KEPT_WEIGHTS = 30, 2
 """How many states (tokens × width) and attention matrices a layer keeps for that: 21 and 2 in BERT, and 9 outputs
 of its linear maps."""

@@ -63,7 +63,7 @@ class Window(NamedTuple):
     positions: NDArray[np.int64]
     """The places of its tokens in the document."""
     share: float
-    """How much the window's number counts in that of the document."""
+    """Weight of the window's number in that of the document."""
 
 
 class Layers(Sequence[Attention]):

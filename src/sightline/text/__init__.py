@@ -12,44 +12,32 @@ load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the mo
 fingerprint_vocabulary   a digest that identifies a vocabulary
 """
 
-from sightline.text.chat import Chat, check_chat, encode_chat, is_chat
-from sightline.text.continuation import continue_ids, continue_text
-from sightline.text.encode import MAX_CHARACTERS, check_text, encode_ids, encode_text
-from sightline.text.encoding import Aggregation, Encoding, Windows
-from sightline.text.examples import Example, as_examples
-from sightline.text.tokenizers import check_fit, check_known, fingerprint_vocabulary, load_tokenizer, special_tokens
-from sightline.text.units import LEVELS, Level, Units, units_of
-from sightline.text.windows import cut_windows, read_in_windows, window_encodings
-from sightline.text.words import Word, split_words
-
-__all__ = [
-    "LEVELS",
-    "MAX_CHARACTERS",
-    "Aggregation",
-    "Chat",
-    "Encoding",
-    "Example",
-    "Level",
-    "Units",
-    "Windows",
-    "Word",
-    "as_examples",
-    "check_chat",
-    "check_fit",
-    "check_known",
-    "check_text",
-    "continue_ids",
-    "continue_text",
-    "cut_windows",
-    "encode_chat",
-    "encode_ids",
-    "encode_text",
-    "fingerprint_vocabulary",
-    "is_chat",
-    "load_tokenizer",
-    "read_in_windows",
-    "special_tokens",
-    "split_words",
-    "units_of",
-    "window_encodings",
-]
+from sightline.text.chat import Chat as Chat
+from sightline.text.chat import check_chat as check_chat
+from sightline.text.chat import encode_chat as encode_chat
+from sightline.text.chat import is_chat as is_chat
+from sightline.text.continuation import continue_ids as continue_ids
+from sightline.text.continuation import continue_text as continue_text
+from sightline.text.encode import MAX_CHARACTERS as MAX_CHARACTERS
+from sightline.text.encode import check_text as check_text
+from sightline.text.encode import encode_ids as encode_ids
+from sightline.text.encode import encode_text as encode_text
+from sightline.text.encoding import Aggregation as Aggregation
+from sightline.text.encoding import Encoding as Encoding
+from sightline.text.encoding import Windows as Windows
+from sightline.text.examples import Example as Example
+from sightline.text.examples import as_examples as as_examples
+from sightline.text.tokenizers import check_fit as check_fit
+from sightline.text.tokenizers import check_known as check_known
+from sightline.text.tokenizers import fingerprint_vocabulary as fingerprint_vocabulary
+from sightline.text.tokenizers import load_tokenizer as load_tokenizer
+from sightline.text.tokenizers import special_tokens as special_tokens
+from sightline.text.units import LEVELS as LEVELS
+from sightline.text.units import Level as Level
+from sightline.text.units import Units as Units
+from sightline.text.units import units_of as units_of
+from sightline.text.windows import cut_windows as cut_windows
+from sightline.text.windows import read_in_windows as read_in_windows
+from sightline.text.windows import window_encodings as window_encodings
+from sightline.text.words import Word as Word
+from sightline.text.words import split_words as split_words

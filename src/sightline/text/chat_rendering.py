@@ -13,7 +13,7 @@ from sightline.files.processes import limit_resources
 
 CPU_SECONDS = 10
 MEMORY = 1_000_000_000
-"""Bytes that rendering may take beyond what the library takes."""
+"""Most bytes of memory for rendering, besides those of the library."""
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ _STARTERS = (
 )
 """Words that begin sentences, but hardly ever go on with a name ("the U.S. Government", "J. Smith")."""
 _LETTERED = rf"(?:{_LABEL}|Class|Series|Option|Plan|Group|Type|Grade|Table|Figure)"
-"""What is told apart by a letter, which is not an initial there: "Exhibit A"."""
+"""Nouns that a letter distinguishes, where the letter is not an initial: "Exhibit A"."""
 _REFERENCE = rf"(?:(?<=\S[^\S\n]){_LABEL}(?:[^\S\n]{_NUMBER})?|\b(?:{_BEFORE_NUMBER})\.|\u00A7)[^\S\n]?"
 """What a number at the beginning of the next line belongs to; a line that begins with a label is a heading."""
 _MARKER = r"(?:\(?(?:(\p{L})\1?|[ivxl]{2,5}|[IVXL]{2,5})\)|\(\p{Nd}{1,2}\))"

@@ -38,7 +38,7 @@ _FORBIDDEN = re.compile(r"\\(?:[1-9]|[kgKX])|\(\?[(~#&]")
 
 @dataclass
 class _Group:
-    """What an open group contains so far."""
+    """The content of an open group so far."""
 
     varies: bool = False
     """It has alternatives or repetitions, so it may match one text in several ways."""

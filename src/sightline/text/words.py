@@ -53,7 +53,7 @@ class Word(NamedTuple):
 
 
 def has_visible_character(text: str) -> bool:
-    """Say whether anything in `text` can be seen; a text of blanks has no words."""
+    """Return whether `text` has a visible character; a text of blanks has no words."""
     return _VISIBLE.search(text) is not None
 
 

@@ -72,7 +72,7 @@ class BandPlan:
     """(n,) bool: tokens that are nobody's key and whose own attention output is zero."""
     blocks: tuple[Block, ...]
     projection: Projection = SOFTMAX
-    """What turns the scores of a row into weights."""
+    """The projection of the scores of a row to weights."""
 
     @staticmethod
     def make(

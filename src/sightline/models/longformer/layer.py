@@ -156,7 +156,7 @@ def _documents(packed: Tensor, layout: Packed) -> tuple[Tensor, ...]:
 
 CHUNK_ROWS = 512
 KEPT_ROWS = 8192
-"""Up to here a base-shape model of twelve layers keeps less than 4 GB, and time counts more than memory."""
+"""Up to this length a base-shape model of twelve layers keeps less than 4 GB, and time matters more than memory."""
 
 
 def feed_forward(layer: Any, x: Tensor) -> Tensor:

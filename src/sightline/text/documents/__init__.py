@@ -30,7 +30,7 @@ MOST_SECONDS = 120
 _LONGEST_NAME = 1_000
 """Characters of a name that an error quotes."""
 _EXAMINED = 100_000
-"""Bytes of a file that are looked at to tell what it is."""
+"""Bytes of a file that are examined to recognise its format."""
 _CONTROLS = [bytes([code]) for code in (*range(9), *range(14, 27), *range(28, 32), 127)]
 """Control characters other than white space, and escape, which begins the colours of a terminal's output."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -46,7 +46,7 @@ class DocumentText:
     text: str
     format: Format
     notices: tuple[str, ...] = ()
-    """What of the file is not in the text, one sentence each."""
+    """Parts of the file that the text leaves out, one sentence each."""
 
 
 _Other = TypeVar("_Other")

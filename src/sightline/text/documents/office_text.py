@@ -18,7 +18,7 @@ from xml.parsers import expat
 from sightline.text.documents.parts import Extracted, ExtractionError, Paragraphs
 
 MOST_XML = 400_000_000
-"""Bytes of XML read from one archive; beyond this it is taken for an attack."""
+"""Most bytes of XML read from one archive; a larger one is treated as an attack."""
 
 
 @dataclass(frozen=True)
