@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import InputError, OptionError
-from sightline.methods.flow.graph import Doubles, build_graph
+from sightline.methods.flow.graph import Doubles, Integers, build_graph
 from sightline.progress import StepProgress
 
 STRONG_CHILDREN = 8
@@ -36,12 +36,12 @@ Layers = npt.NDArray[np.floating] | Tensor | Sequence[Attention | npt.ArrayLike]
 
 @dataclass(frozen=True)
 class FlowResult:
-    """Maximum flows to all n inputs (the sinks), with what certifies them."""
+    """Maximum flows, with what certifies them; S sinks, all n inputs unless some were chosen."""
 
     values: Doubles
-    """(n,) the flows found, counted from the arcs that carry them."""
+    """(S,) the flows found, counted from the arcs that carry them."""
     upper: Doubles
-    """(n,) capacities of cuts that no flow can exceed."""
+    """(S,) capacities of cuts that no flow can exceed."""
     tolerance: float
     """Largest gap (upper - value) / upper that counts as closed."""
     settled_by_bounds: int
@@ -65,7 +65,7 @@ class FlowResult:
 
     @property
     def normalised(self) -> Doubles:
-        """The values divided by their sum, (n,); zeros if nothing flows."""
+        """The values divided by their sum, (S,); zeros if nothing flows."""
         total = self.values.sum()
         return self.values / total if total > 0 else self.values.copy()
 
@@ -82,6 +82,7 @@ def solve_flow(
     layers: Layers,
     source: int | npt.ArrayLike,
     *,
+    sinks: Sequence[int] | Integers | None = None,
     residual: bool = False,
     tolerance: float = 1e-10,
     progress: StepProgress | None = None,
@@ -92,9 +93,10 @@ def solve_flow(
     source: the token at the top from which the flow starts. Or capacities (n,) of arcs from one extra node to the
         tokens at the top: the readout weights of a model that averages tokens, or a row of a single head, which then
         stands above the layers given (the single-head form).
+    sinks: inputs to solve for, all by default; results are in this order.
     residual: add the identity to every layer and divide the rows by their sums first.
     tolerance: gap between flow and cut, relative to the cut, at which a token is settled.
-    progress: called with the number of inputs done and of all inputs.
+    progress: called with the number of sinks done and of all sinks.
     """
     operators = _operators(layers)
     start = _source(source, operators[0].tokens if operators else None)
@@ -107,18 +109,20 @@ def solve_flow(
     from sightline.methods.flow.graph import make_work
 
     graph = build_graph(operators, start, residual)
-    sinks = np.arange(len(graph.place))
-    lower, upper = bound_flows(graph)
+    chosen = _sinks(sinks, len(graph.place))
+    lower, upper = (bound[chosen] for bound in bound_flows(graph))
     strong = strongest_children(graph, STRONG_CHILDREN)
     work = make_work(graph)
-    how = np.empty(len(sinks), dtype=np.int64)
+    how = np.empty(len(chosen), dtype=np.int64)
     augmentations = 0
-    for first in range(0, len(sinks), SINKS_AT_ONCE):
+    for first in range(0, len(chosen), SINKS_AT_ONCE):
         part = slice(first, first + SINKS_AT_ONCE)
-        how[part], arrivals = kernel.solve(graph, work, strong, sinks[part], float(tolerance), lower[part], upper[part])
+        how[part], arrivals = kernel.solve(
+            graph, work, strong, chosen[part], float(tolerance), lower[part], upper[part]
+        )
         augmentations += arrivals
         if progress is not None:
-            progress(min(part.stop, len(sinks)), len(sinks))
+            progress(min(part.stop, len(chosen)), len(chosen))
     return FlowResult(
         values=lower,
         upper=np.maximum(upper, lower),  # rounding may leave a cut a few ulps below the flow that fills it
@@ -166,3 +170,15 @@ def _source(source: int | npt.ArrayLike, tokens: int | None) -> int | Doubles:
     if not np.isfinite(capacities).all() or capacities.min() < 0:
         raise InputError("Capacities of the source must be finite numbers of at least 0.")
     return capacities
+
+
+def _sinks(sinks: Sequence[int] | Integers | None, tokens: int) -> Integers:
+    """The inputs to solve for as an index array."""
+    if sinks is None:
+        return np.arange(tokens)
+    chosen = np.asarray(sinks)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise OptionError(f"`sinks` is a list of positions, not {chosen.dtype} of shape {chosen.shape}.")
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= tokens):
+        raise OptionError(f"`sinks` reach outside the {tokens} tokens (0-{tokens - 1}).")
+    return chosen.astype(np.int64)
