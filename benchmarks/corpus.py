@@ -36,8 +36,8 @@ from transformers import BertConfig, BertForSequenceClassification
 import sightline as sl
 from benchmarks import harness
 from sightline.corpus import tables
-from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import read_documents, write_plan
+from sightline.corpus.run_storage import RunFolder
 from sightline.corpus.runner import RunProgress
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import stream_examples

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.analysis import predict
-from sightline.analysis.pickers import Predictions
+from sightline.analysis.dataset_inspection import Predictions
 from sightline.api.load import load
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.text import Example

@@ -216,7 +216,7 @@ def test_the_number_of_layers_in_a_parquet_file_is_checked(tmp_path, layers):
 
 
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("sightline.results.storage.LARGEST_FILE", 1_000)
+    monkeypatch.setattr("sightline.results.explanation_storage.LARGEST_FILE", 1_000)
     for name in ("a.json", "a.parquet"):
         with pytest.raises(SizeError, match="more than the 0 MB that can be loaded again"):
             full().save(tmp_path / name)

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from sightline.analysis.attribution_tables import attributions_over_dataset as attributions_over_dataset
     from sightline.analysis.attribution_tables import token_ranks as token_ranks
     from sightline.analysis.dataset_inspection import DataSetInspection as DataSetInspection
+    from sightline.analysis.dataset_inspection import Pick as Pick
+    from sightline.analysis.dataset_inspection import Predictions as Predictions
     from sightline.analysis.dataset_inspection import TargetWords as TargetWords
     from sightline.analysis.dataset_inspection import inspect_dataset as inspect_dataset
-    from sightline.analysis.effective import EffectiveHead as EffectiveHead
-    from sightline.analysis.effective import cancelled_share as cancelled_share
-    from sightline.analysis.effective import effective_head as effective_head
+    from sightline.analysis.dataset_inspection import predict as predict
     from sightline.analysis.filters import TokenFilter as TokenFilter
     from sightline.analysis.filters import stop_word_languages as stop_word_languages
+    from sightline.analysis.importance import EffectiveHead as EffectiveHead
+    from sightline.analysis.importance import cancelled_share as cancelled_share
+    from sightline.analysis.importance import effective_head as effective_head
     from sightline.analysis.importance import head_importance as head_importance
     from sightline.analysis.importance import head_importance_of as head_importance_of
     from sightline.analysis.importance import head_importance_per_example as head_importance_per_example
@@ -43,9 +46,6 @@ if TYPE_CHECKING:
     from sightline.analysis.maps import thumbnails as thumbnails
     from sightline.analysis.maps import tile as tile
     from sightline.analysis.maps import window_maps as window_maps
-    from sightline.analysis.pickers import Pick as Pick
-    from sightline.analysis.pickers import Predictions as Predictions
-    from sightline.analysis.pickers import predict as predict
     from sightline.analysis.received import PositionTotals as PositionTotals
     from sightline.analysis.received import Sink as Sink
     from sightline.analysis.received import Totals as Totals
@@ -74,15 +74,14 @@ if TYPE_CHECKING:
 _NAMES = {
     "attribution_tables": "AttributionRow AttributionTable attributions_by_position attributions_by_type "
     "attributions_over_dataset token_ranks",
-    "dataset_inspection": "DataSetInspection TargetWords inspect_dataset",
-    "effective": "EffectiveHead cancelled_share effective_attention effective_head",
+    "dataset_inspection": "DataSetInspection Pick Predictions TargetWords inspect_dataset predict",
     "filters": "TokenFilter stop_word_languages",
-    "importance": "head_importance head_importance_of head_importance_per_example normalized_importance",
+    "importance": "EffectiveHead cancelled_share effective_attention effective_head head_importance head_importance_of "
+    "head_importance_per_example normalized_importance",
     "inspection": "Inspection InspectionSettings inspect_document",
     "internals": "Inside Relations inside",
     "layer_anisotropy": "LayerAnisotropy anisotropy_by_layer mean_anisotropy",
     "maps": "AttentionMaps MapAverage attention_graphs average_maps thumbnails tile window_maps",
-    "pickers": "Pick Predictions predict",
     "received": "PositionTotals Sink Totals sinks totals",
     "relation_table": "RelationCounts TokenCounts",
     "relations": "LayerRelations layer_relations relation_counts",

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import check_head_weights
 from sightline.errors import OptionError
-from sightline.metrics.token_sets import descending_ranks
+from sightline.metrics.score_inputs import descending_ranks
 from sightline.settings.inspection import PartnerCount as PartnerCount
 from sightline.settings.values import check_count, check_head, check_layer, check_one_of
 from sightline.text import Encoding

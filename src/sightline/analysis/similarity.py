@@ -41,9 +41,8 @@ from sightline.metrics.agreement import (
     spearman_rows,
 )
 from sightline.metrics.chance import TokenScores, central_interval, shuffled_blocks
-from sightline.metrics.score_inputs import is_constant, score_pair, token_mask
+from sightline.metrics.score_inputs import descending_ranks, is_constant, score_pair, token_mask
 from sightline.metrics.statistics import Interval, bootstrap_interval
-from sightline.metrics.token_sets import descending_ranks
 from sightline.results.explanation import Explanation
 from sightline.settings.values import check_count
 from sightline.text.units import Level, units_of

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sightline.api.model import Model
-from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, digest_of, metadata_of
+from sightline.corpus.run_storage import MANIFEST, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import SCHEMAS

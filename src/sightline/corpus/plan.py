@@ -22,11 +22,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from sightline.corpus import tables
-from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
-from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
+from sightline.corpus.run_storage import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
+from sightline.corpus.tables import pa
 from sightline.errors import InputError
 from sightline.text import Example
 

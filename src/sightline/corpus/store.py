@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.corpus import tables
 from sightline.corpus.aggregation import AggregateBy, AggregateRule, aggregate
-from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
-from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
 from sightline.corpus.plan import Plan, block_name, read_plan
 from sightline.corpus.rebuild import rebuild_report
+from sightline.corpus.run_storage import ROWS, TEXTS, RunFolder
 from sightline.corpus.settings import PREDICTED
-from sightline.corpus.tables import quote
+from sightline.corpus.tables import pa, quote
 from sightline.errors import InputError, OptionError
 from sightline.files.foreign import printable
 from sightline.metrics.statistics import mean_interval

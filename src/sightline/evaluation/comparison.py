@@ -26,15 +26,18 @@ import numpy as np
 
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
-from sightline.evaluation.choice import check_method_options, check_model, chosen_methods, list_names
+from sightline.evaluation.result import Agreement, Failure, Pair, layer_name
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
+    check_method_options,
+    check_model,
     choose_target,
+    chosen_methods,
     encode_example,
     explain_by_each,
     label_classes,
+    list_names,
     report_document,
     seed_for,
     seeded_options,

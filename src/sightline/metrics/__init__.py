@@ -36,9 +36,8 @@ from sightline.metrics.faithfulness import (
 from sightline.metrics.plans import Plan, Quantity
 from sightline.metrics.plausibility import auprc, count_at_k, iou_f1, precision_at_k, recall_at_k, token_f1
 from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
-from sightline.metrics.score_inputs import SightlineWarning
+from sightline.metrics.score_inputs import SightlineWarning, mask_of, spans_of, tokens_in_characters, top_tokens
 from sightline.metrics.statistics import Interval, bootstrap_interval
-from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
 if TYPE_CHECKING:
     from sightline.metrics.measurement import Faithfulness, measure_faithfulness, measure_scores

@@ -48,12 +48,14 @@ from sightline.metrics.registry import Chance, metric
 from sightline.metrics.score_inputs import (
     FloatArray,
     IntArray,
+    descending_order,
     is_constant,
     score_pair,
     token_mask,
+    top_count,
+    top_order,
     warn_convention,
 )
-from sightline.metrics.token_sets import descending_order, top_count, top_order
 from sightline.settings.values import check_count, check_fraction, check_one_of
 
 MaskMode = Literal["drop", "zero"]

@@ -156,7 +156,7 @@ def normalized_aopc(
 ) -> float:
     """Return (AOPC − low) / (high − low), in [0, 1], so that models can be compared; 0.5 where no order matters.
 
-    `bounds` starts with low and high (`orderings.extremes`): exact up to 8 words, from a beam search beyond. An order
+    `bounds` starts with low and high (`plans.extremes`): exact up to 8 words, from a beam search beyond. An order
     beyond what the beam found has 0 or 1.
     """
     low, high = bounds[:2]

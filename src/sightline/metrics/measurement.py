@@ -28,11 +28,12 @@ import numpy.typing as npt
 
 from sightline.errors import InputError, SizeError
 from sightline.metrics.faithfulness import plan_of
-from sightline.metrics.orderings import Bounds, extremes
 from sightline.metrics.plans import (
     PROBABILITY,
+    Bounds,
     Compat,
     Plan,
+    extremes,
     random_score_order,
     removed_positions,
     score_order,
@@ -40,8 +41,7 @@ from sightline.metrics.plans import (
     unit_counts,
 )
 from sightline.metrics.registry import METRICS
-from sightline.metrics.score_inputs import FloatArray, IntArray, score_vector
-from sightline.metrics.token_sets import descending_order
+from sightline.metrics.score_inputs import FloatArray, IntArray, descending_order, score_vector
 from sightline.models import Network, Target
 from sightline.models.origin import check_origin
 from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units

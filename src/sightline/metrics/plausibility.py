@@ -42,17 +42,21 @@ import numpy.typing as npt
 
 from sightline.errors import OptionError
 from sightline.metrics.registry import equal_scores, metric
-from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
-from sightline.metrics.statistics import block_sizes
-from sightline.metrics.token_sets import (
+from sightline.metrics.score_inputs import (
+    BoolArray,
+    FloatArray,
+    IntArray,
     TopTokens,
     kept_tokens,
     mask_of,
     rank_tokens,
+    score_vector,
     spans_of,
     token_spans,
     top_count,
+    warn_convention,
 )
+from sightline.metrics.statistics import block_sizes
 from sightline.settings.values import check_one_of
 
 RANDOM_CHOICES = 10_000

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sightline.analysis.filters import TokenFilter
-from sightline.corpus.aggregation import AggregateRule, explained_classes
+from sightline.corpus.aggregation import AggregateRule, SliceComparison, compare_slices, explained_classes
 from sightline.corpus.settings import PREDICTED
-from sightline.corpus.slices import SliceComparison, compare_slices
 from sightline.corpus.store import Store
 from sightline.corpus.tables import quote, text_literal
 from sightline.models import ALL

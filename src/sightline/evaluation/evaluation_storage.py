@@ -20,8 +20,8 @@ from sightline.evaluation.result import Record as Measured
 from sightline.files.foreign import check_regular, first_line, quote
 from sightline.files.ownership import claim_folder
 from sightline.files.writing import replacing, write_whole
+from sightline.results.explanation_storage import plain
 from sightline.results.records import FileRecord, JsonObject, Listed, Record, Size, Whole, read_bytes, reading
-from sightline.results.storage import plain
 from sightline.settings.extras import require
 
 EVALUATION = "an evaluation"
