@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.analysis import TokenFilter, layer_relations, relation_counts
+from sightline.analysis import TokenFilter, relation_counts
 from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import OptionError
@@ -302,19 +302,6 @@ def test_instances_say_where_each_instance_of_a_word_is():
     assert pairs.attended.tolist() == [counts.counts(count="pairs")[position] for position in pairs.position]
     assert len(counts.instances("giraffe")) == 0
     assert len(relation_counts(source, 3, FILTER).instances("the")) == 0  # a stop word
-
-
-def test_lists_of_one_layer_can_be_read_token_by_token():
-    source = banded_source()
-    lists = layer_relations(source, -1, 3)
-    weights = dict(lists.of_token(4, 1))
-    allowed = source.attentions[2].allowed(4)
-    assert list(weights) == slow_partners(source.matrices[2, 1], np.tile(allowed, (len(allowed), 1)), np.ones(99), 3)[4]
-    assert weights == {j: source.matrices[2, 1, 4, j] for j in weights}
-    frame = lists.to_frame("attending", head=0)
-    row = frame.iloc[7]
-    assert lists.of_token(row.position, 0, "attending")[row["rank"] - 1] == (row.partner, row.weight)
-    assert row.partner_token == source.encoding.tokens[row.partner]
 
 
 def test_short_documents_have_fewer_partners_than_requested():

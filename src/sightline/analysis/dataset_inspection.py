@@ -37,10 +37,8 @@ from sightline.analysis.source import track
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.models import ALL, TargetLike
 from sightline.models.classes import classes_of, no_class
-from sightline.models.target import class_index
 from sightline.progress import Progress
 from sightline.results.explanation import Explanation
-from sightline.settings.values import check_count
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:
@@ -49,20 +47,6 @@ if TYPE_CHECKING:
     from sightline.api.model import Model
 
 Booleans = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Pick:
-    """One document of a data set and what the model says about it."""
-
-    index: int
-    """Its number in the data set."""
-    id: str
-    label: str | None
-    """The true class, if known."""
-    predicted: str
-    probability: float
-    """Of the predicted class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,68 +68,23 @@ class Predictions:
         """Probability of the predicted class, (N,)."""
         return self.probabilities[np.arange(len(self.predicted)), self.predicted]
 
-    def true_positives(self, positive: int | str, k: int | None = None) -> tuple[Pick, ...]:
-        """Documents of class `positive` predicted as such."""
-        return self._outcome(positive, k, is_positive=True, said_positive=True)
-
-    def false_positives(self, positive: int | str, k: int | None = None) -> tuple[Pick, ...]:
-        """Documents of another class predicted as `positive`."""
-        return self._outcome(positive, k, is_positive=False, said_positive=True)
-
-    def true_negatives(self, positive: int | str, k: int | None = None) -> tuple[Pick, ...]:
-        """Documents of another class not predicted as `positive`."""
-        return self._outcome(positive, k, is_positive=False, said_positive=False)
-
-    def false_negatives(self, positive: int | str, k: int | None = None) -> tuple[Pick, ...]:
-        """Documents of class `positive` not predicted as such."""
-        return self._outcome(positive, k, is_positive=True, said_positive=False)
-
-    def most_confident(self, k: int | None = 10) -> tuple[Pick, ...]:
-        """Documents of highest probability of the predicted class."""
-        return self._picks(np.argsort(-self.confidence, kind="stable"), k)
-
-    def least_confident(self, k: int | None = 10) -> tuple[Pick, ...]:
-        """Documents of lowest probability of the predicted class."""
-        return self._picks(np.argsort(self.confidence, kind="stable"), k)
-
-    def random(self, k: int | None = 10, seed: int = 0) -> tuple[Pick, ...]:
-        """Draw k different documents, the same for the same seed; all of them if there are fewer."""
-        return self._picks(np.random.default_rng(seed).permutation(len(self.predicted)), k)
-
     def to_frame(self) -> pd.DataFrame:
         """Return one row per document: index, id, label, predicted, probability, correct (None without a label)."""
         import pandas as pd
 
-        picks = self._picks(np.arange(len(self.predicted)), None)
-        frame = pd.DataFrame([pick.__dict__ for pick in picks], columns=list(Pick.__dataclass_fields__))
-        frame["correct"] = [None if pick.label is None else pick.label == pick.predicted for pick in picks]
-        return frame
-
-    def _outcome(
-        self, positive: int | str, k: int | None, *, is_positive: bool, said_positive: bool
-    ) -> tuple[Pick, ...]:
-        wanted = class_index(positive, self.classes)
-        known = self.labels >= 0
-        if not known.any():
-            raise InputError(
-                "No document of the data set has a label, so nobody knows what is true or false. Give labels, or pick "
-                "by confidence or at random."
-            )
-        chosen = known & ((self.labels == wanted) == is_positive) & ((self.predicted == wanted) == said_positive)
-        order = np.argsort(-self.confidence, kind="stable")
-        return self._picks(order[chosen[order]], k)
-
-    def _picks(self, order: npt.NDArray[np.int64], k: int | None) -> tuple[Pick, ...]:
-        confidence = self.confidence
-        return tuple(
-            Pick(
-                index=int(i),
-                id=self.examples[i].id,
-                label=None if self.labels[i] < 0 else self.classes[self.labels[i]],
-                predicted=self.classes[self.predicted[i]],
-                probability=float(confidence[i]),
-            )
-            for i in (order if k is None else order[: check_count("k", k)])
+        known = [None if number < 0 else self.classes[number] for number in self.labels.tolist()]
+        predicted = [self.classes[number] for number in self.predicted.tolist()]
+        return pd.DataFrame(
+            {
+                "index": np.arange(len(predicted)),
+                "id": [example.id for example in self.examples],
+                "label": known,
+                "predicted": predicted,
+                "probability": self.confidence,
+                "correct": [
+                    None if label is None else label == name for label, name in zip(known, predicted, strict=True)
+                ],
+            }
         )
 
 
