@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,41 +114,24 @@ def measure_faithfulness(
     explanation: Explanation,
     metric: str = "aopc",
     *,
-    level: Level = "word",
-    replacement: Replacement | None = None,
-    ratios: Sequence[float] | None = None,
-    mask_pads: bool = False,
-    random_orderings: int = RANDOM_ORDERINGS,
-    reference_order: bool = True,
-    budget: int | None = None,
-    compat: Compat | None = None,
     seed: int = 0,
     progress: StepProgress | None = None,
+    **settings: Any,
 ) -> Faithfulness:
     """Measure one explanation by one faithfulness metric: value, curve, floor and reference.
 
     The probability is that of the explained class. Units are ordered by score, most supporting first, ties at random
-    (seeded). See `FaithfulnessSettings` for the options.
+    (seeded). settings: the fields of `FaithfulnessSettings`.
     """
     network = model if isinstance(model, Network) else model.network
     check_origin(explanation.encoding, explanation.provenance, network)
-    settings = FaithfulnessSettings(
-        level,
-        replacement,
-        None if ratios is None else tuple(ratios),
-        mask_pads,
-        random_orderings,
-        reference_order,
-        budget,
-        compat,
-    )
     measured = measure_scores(
         network,
         explanation.encoding,
         explanation.target,
         {explanation.method: explanation.scores},
         [metric],
-        settings,
+        FaithfulnessSettings(**settings),
         seed=seed,
         progress=progress,
     )
