@@ -93,19 +93,12 @@ class Similarity:
         """Return one row per statistic with its setting: value, chance, chance_low, chance_high."""
         import pandas as pd
 
-        names = list(self.values)
+        scaled = "scaled_by_document" if self.by_document else "scaled"
+        columns = ("layers", scaled, "masked", "units", "statistic", "value", "chance", "chance_low", "chance_high")
+        setting = (self.layers, self.scaled, self.masked, self.units)
+        chances = {name: (level.mean, level.low, level.high) for name, level in self.chance.items()}
         return pd.DataFrame(
-            {
-                "layers": [self.layers] * len(names),
-                "scaled_by_document" if self.by_document else "scaled": [self.scaled] * len(names),
-                "masked": [self.masked] * len(names),
-                "units": [self.units] * len(names),
-                "statistic": names,
-                "value": [self.values[name] for name in names],
-                "chance": [self.chance[name].mean for name in names],
-                "chance_low": [self.chance[name].low for name in names],
-                "chance_high": [self.chance[name].high for name in names],
-            }
+            [(*setting, name, value, *chances[name]) for name, value in self.values.items()], columns=list(columns)
         )
 
 
@@ -367,21 +360,15 @@ class SimilarityTable:
         """Return one row per cell: layers, scaled, masked, statistic, p, mean, std, low, high, chance, documents."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                "layers": [cell.layers for cell in self.cells],
-                "scaled": [cell.scaled for cell in self.cells],
-                "masked": [cell.masked for cell in self.cells],
-                "statistic": [cell.statistic for cell in self.cells],
-                "p": np.array([cell.p for cell in self.cells], dtype=np.float64),
-                "mean": [cell.mean.mean for cell in self.cells],
-                "std": [cell.std for cell in self.cells],
-                "low": [cell.mean.low for cell in self.cells],
-                "high": [cell.mean.high for cell in self.cells],
-                "chance": [cell.chance for cell in self.cells],
-                "documents": [cell.documents for cell in self.cells],
-            }
-        )
+        columns = ("layers", "scaled", "masked", "statistic", "p", "mean", "std", "low", "high", "chance", "documents")
+        rows = [
+            (
+                *(cell.layers, cell.scaled, cell.masked, cell.statistic, cell.p),
+                *(cell.mean.mean, cell.std, cell.mean.low, cell.mean.high, cell.chance, cell.documents),
+            )
+            for cell in self.cells
+        ]
+        return pd.DataFrame(rows, columns=list(columns)).astype({"p": np.float64})
 
 
 def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> tuple[SimilarityCell, ...]:

@@ -62,18 +62,26 @@ _KEYS = {"word": "coalesce(written, type)", "type": "type", "position": "positio
 
 def aggregate(
     store: Store,
-    by: AggregateBy,
-    method: str | None,
-    class_: str | int | None,
-    rule: AggregateRule,
+    by: AggregateBy = "word",
+    method: str | None = None,
+    class_: str | int | None = None,
+    rule: AggregateRule = "mean-present",
     *,
-    where: str | None,
-    min_documents: int | None,
-    top: int | None,
-    interval: bool,
-    seed: int,
+    where: str | None = None,
+    min_documents: int | None = None,
+    top: int | None = None,
+    interval: bool = False,
+    seed: int = 0,
 ) -> pd.DataFrame:
-    """Return one row per word: the word, score, documents, instances, and low and high with `interval`."""
+    """Return the score of every word over the data set, largest first.
+
+    by: "word" as written, "type" in folded case, or "position" of tokens. method: by default the first of the run.
+    class_: the class that the scores are for. rule: "mean-all" divides the sum of a word's scores by the number of
+    all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
+    the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
+    documents. top: only this many with the largest and with the smallest scores. interval: add `low` and
+    `high`, a 95 % interval over documents; words in fewer than six documents have none.
+    """
     check_one_of("by", by, get_args(AggregateBy))
     check_one_of("rule", rule, get_args(AggregateRule))
     column, explained_for = store.score_column(method, class_)

@@ -132,23 +132,20 @@ def compare(
     if same_prediction or target == "label":
         _check_same_classes(named)
     examples = read_dataset(dataset, limit)
-    comparison = _Comparison(
-        named,
-        names,
-        statistics,
-        between,
-        level,
-        target,
-        check_quantity(quantity),
-        reference,
-        magnitude,
-        special,
-        same_prediction,
-        check_count("permutations", permutations),
-        check_count("seed", seed, None),
-        check_method_options(options, [*names, *([reference] if reference is not None else [])]),
-        _classes_of_labels(named, examples) if target == "label" else {name: {} for name in named},
-    )
+    settings: dict[str, Any] = {
+        "level": level,
+        "target": target,
+        "quantity": check_quantity(quantity),
+        "reference": reference,
+        "magnitude": magnitude,
+        "special": special,
+        "same_prediction": same_prediction,
+        "permutations": check_count("permutations", permutations),
+        "seed": check_count("seed", seed, None),
+        "options": check_method_options(options, [*names, *([reference] if reference is not None else [])]),
+    }
+    classes = _classes_of_labels(named, examples) if target == "label" else {name: {} for name in named}
+    comparison = _Comparison(named, names, statistics, between, classes, **settings)
     done: list[str] = []
     complete = True
     try:
@@ -165,18 +162,7 @@ def compare(
         documents=tuple(done),
         metrics=tuple(statistics),
         failures=tuple(comparison.failures),
-        settings={
-            "level": level,
-            "target": target,
-            "quantity": quantity,
-            "reference": reference,
-            "magnitude": magnitude,
-            "special": special,
-            "same_prediction": same_prediction,
-            "permutations": permutations,
-            "seed": seed,
-            "options": comparison.options,
-        },
+        settings=settings,
         provenance={name: model.provenance() for name, model in named.items()},
         complete=complete,
     )
@@ -257,6 +243,8 @@ class _Comparison:
     methods: Sequence[str]
     statistics: Sequence[str]
     between: Literal["methods", "layers", "models"]
+    classes: Mapping[str, Mapping[Label, int | None]]
+    """By model: the class that each label of the data set means."""
     level: Level
     target: TargetChoice
     quantity: Quantity
@@ -267,8 +255,6 @@ class _Comparison:
     permutations: int
     seed: int
     options: Mapping[str, Mapping[str, Any]]
-    classes: Mapping[str, Mapping[Label, int | None]]
-    """By model: the class that each label of the data set means."""
 
     def __post_init__(self) -> None:
         self.pairs: list[Pair] = []

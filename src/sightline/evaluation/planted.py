@@ -325,7 +325,11 @@ def plant(
     steps: int = STEPS,
     progress: Progress | None = None,
 ) -> Planted:
-    """Make a planted task, train a tiny model on it, and check on new documents what it has learnt."""
+    """Make a planted task, train a tiny model on it, and check on new documents what it has learnt.
+
+    documents: how many there are to explain. shortest, longest: their number of words. planted: deciding words in each.
+    steps: of training.
+    """
     if documents < 1 or steps < 1:
         raise OptionError(f"documents={documents} and steps={steps} are not possible; both must be at least 1.")
     task = PlantedTask(shortest, longest, planted)
@@ -348,30 +352,17 @@ def planted_shortcuts(
     methods: Sequence[str] | None = None,
     seed: int = 0,
     *,
-    documents: int = 60,
-    shortest: int = 12,
-    longest: int = 24,
-    planted: int = 2,
-    steps: int = STEPS,
     setting: Planted | None = None,
     progress: Progress | None = None,
+    **task: Any,
 ) -> PlantedResult:
     """Measure how many of the words that are known to decide each method ranks first (all methods by default).
 
-    documents: how many are explained. shortest, longest: their number of words. planted: deciding words in each.
-    steps: of training. setting: what `plant` returned, to measure on it again without training.
+    setting: what `plant` returned, to measure on it again without training. task: the other arguments of `plant`.
     """
     names = METHODS.names() if methods is None else [METHODS.get(name).name for name in dict.fromkeys(methods)]
     if setting is None:
-        setting = plant(
-            seed,
-            documents=documents,
-            shortest=shortest,
-            longest=longest,
-            planted=planted,
-            steps=steps,
-            progress=progress,
-        )
+        setting = plant(seed, progress=progress, **task)
     findings = []
     for number, document in enumerate(setting.documents):
         if progress is not None:
