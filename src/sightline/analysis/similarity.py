@@ -186,17 +186,14 @@ def document_similarity(
     by_document: bool = False,
     filter: TokenFilter | None = None,
     level: Level = "word",
-    mask_mode: MaskMode = "drop",
-    p: float = 0.9,
-    share: float = 0.05,
-    permutations: int = 200,
-    seed: int = 0,
+    **options: Any,
 ) -> tuple[Similarity, ...]:
     """Compare attention and attribution of one document in every setting.
 
     Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
     Specials are never compared. by_document: the weights are the importance of the heads in this document
-    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number.
+    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number. options: those of
+    `compare_scores`.
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
@@ -211,17 +208,7 @@ def document_similarity(
         if not len(units):
             similarity = Similarity(0, {}, {}, note="The document has no words to compare.")
         else:
-            similarity = compare_scores(
-                attention,
-                attribution,
-                keep,
-                mask_mode=mask_mode,
-                p=p,
-                share=share,
-                permutations=permutations,
-                seed=seed,
-                tokens=tokens,
-            )
+            similarity = compare_scores(attention, attribution, keep, tokens=tokens, **options)
         scaled, masked = weights is not None, mask is not None
         results.append(replace(similarity, layers=str(choice), scaled=scaled, by_document=by_document, masked=masked))
     return tuple(results)

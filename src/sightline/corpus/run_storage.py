@@ -29,7 +29,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sightline.corpus.tables import FINISHED, RESULTS
 from sightline.errors import InputError, UsageError
@@ -50,46 +50,6 @@ OWN_TABLE = {b"sightline": b"run"}
 _LOCK = ".lock"
 _ATTEMPTS = "attempts"
 _T = TypeVar("_T")
-
-
-class Storage(Protocol):
-    """Reads and writes the files of a run; names are relative to its folder and use `/`."""
-
-    path: Path | str
-    """The folder, or its URI."""
-
-    def list_names(self, folder: str) -> list[str]:
-        """Return the names in a folder; none if it does not exist."""
-
-    def read(self, name: str, limit: int) -> bytes:
-        """Return the content of a file of at most `limit` bytes; raise FileNotFoundError if there is none."""
-
-    def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of regular files in bytes; raise InputError if one is missing or something else."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, completely or not at all."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
-
-    def make_folders(self, folders: Sequence[str]) -> None:
-        """Create folders where that is necessary."""
-
-    def lock(self) -> Any:
-        """Return a context in which no other run uses the folder, where the storage can ensure that."""
-
-    def foreign_names(self) -> list[str]:
-        """Return what is in the folder, in order, before a run writes to it."""
-
-    def attempt_log(self, run: str, unit: str) -> Path:
-        """Return the path of a log to which the workers of a unit append."""
-
-    def arrow_place(self) -> tuple[Any, str]:
-        """Return the file system in which Arrow finds the files, and the path of the folder there.
-
-        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
-        """
 
 
 def storage_at(path: str | Path) -> Storage:
@@ -207,7 +167,10 @@ class LocalFolder:
         return own_path(self._folder, f"{_ATTEMPTS}/{unit}.log")
 
     def arrow_place(self) -> tuple[Any, str]:
-        """Return the file system of this machine."""
+        """Return the file system in which Arrow finds the files, and the path of the folder there.
+
+        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
+        """
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem(), str(self._folder)
@@ -327,6 +290,10 @@ MANIFEST = "manifest.json"
 _FOLDERS = (TEXTS, ROWS, *RESULTS)
 _ENCODINGS = {"int32": "DELTA_BINARY_PACKED", "int64": "DELTA_BINARY_PACKED", "float": "BYTE_STREAM_SPLIT"}
 """By type of column."""
+
+
+Storage: TypeAlias = LocalFolder | ObjectStore
+"""Reads and writes the files of a run; names are relative to its folder and use `/`."""
 
 
 class RunFolder:

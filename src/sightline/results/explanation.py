@@ -259,17 +259,13 @@ class Explanation(ReadOnlyArrays):
         import pandas as pd
 
         if level != "token":
-            words = self.units(level)
-            return pd.DataFrame(
-                {
-                    level: [word.text for word in words],
-                    "score": np.array([word.score for word in words], dtype=np.float64),
-                    "index": np.array([word.index for word in words], dtype=np.int64),
-                    "segment": np.array([word.segment for word in words], dtype=np.int64),
-                    "start": np.array([word.start for word in words], dtype=np.int64),
-                    "end": np.array([word.end for word in words], dtype=np.int64),
-                    "tokens": np.array([len(word.tokens) for word in words], dtype=np.int64),
-                }
+            columns = [level, "score", "index", "segment", "start", "end", "tokens"]
+            rows = [
+                (word.text, word.score, word.index, word.segment, word.start, word.end, len(word.tokens))
+                for word in self.units(level)
+            ]
+            return pd.DataFrame(rows, columns=columns).astype(
+                {"score": np.float64} | dict.fromkeys(columns[2:], np.int64)
             )
         encoding = self.encoding
         return pd.DataFrame(
