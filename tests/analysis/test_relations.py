@@ -254,13 +254,13 @@ def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
             ]
             visible = [set(np.flatnonzero(allowed[i] & keep).tolist()) if keep[i] else set() for i in range(n)]
             union = [set().union(*(cell[i] for cell in cells)) for i in range(n)]
-            assert counts.is_saturated("attended", **where) == (union == visible)
+            assert (counts.saturation("attended", **where) == 1) == (union == visible)
             held, possible = (sum(map(len, sets)) for sets in (union, visible))
             assert counts.saturation("attended", **where) == pytest.approx(held / possible)
             every = all(set(cell[i]) == visible[i] for cell in cells for i in range(n))
-            assert counts.is_saturated("attended", **where, count="pairs") == every
-        assert counts.is_saturated("attending", 0, 0) == (k >= kept)
-    assert counts.is_saturated("attending")
+            assert (counts.saturation("attended", **where, count="pairs") == 1) == every
+        assert (counts.saturation("attending", 0, 0) == 1) == (k >= kept)
+    assert counts.saturation("attending") == 1
     if not causal:
         assert set(counts.by_position()["count"]) == {float(kept)}
 
@@ -323,7 +323,7 @@ def test_only_stop_words_leave_empty_tables_without_nan():
     source = banded_source("the the is")
     counts = relation_counts(source, 3, FILTER)
     assert not counts.counts().any()
-    assert not counts.is_saturated()
+    assert counts.saturation() == 0
     for frame in (
         counts.by_position(),
         counts.by_type(),

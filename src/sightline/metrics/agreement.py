@@ -118,7 +118,6 @@ def cosine_rows(a: FloatArray, rows: FloatArray, *, form: CosineForm = "raw", qu
 
 
 @metric(
-    name="cosine",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -184,7 +183,6 @@ def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
 
 
 @metric(
-    name="kendall",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -214,7 +212,6 @@ def spearman_rows(a: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 @metric(
-    name="spearman",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -280,7 +277,6 @@ def rbo_rows(a: FloatArray, rows: FloatArray, *, p: float, depth: int | None = N
 
 
 @metric(
-    name="rbo",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -312,7 +308,6 @@ def average_overlap_rows(a: FloatArray, rows: FloatArray, *, depth: int | None =
 
 
 @metric(
-    name="average_overlap",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -340,7 +335,6 @@ def jaccard_rows(a: FloatArray, rows: FloatArray, *, share: float = 0.05) -> Flo
 
 
 @metric(
-    name="jaccard",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -361,7 +355,6 @@ def jaccard(a: npt.ArrayLike, b: npt.ArrayLike, *, share: float = 0.05) -> float
 
 
 @metric(
-    name="confidence",
     kind="confidence",
     needs={"class_scores", "target"},
     range=(-1, 1),
@@ -392,7 +385,6 @@ def confidence(class_scores: npt.ArrayLike, target: int, *, compat: Literal["att
 
 
 @metric(
-    name="confidence_published",
     kind="confidence",
     needs={"class_scores", "target"},
     range=(-1, 1),

@@ -110,7 +110,6 @@ def _summarise(curve: FloatArray, ratios: npt.ArrayLike | None, summary: Summary
 
 
 @metric(
-    name="aopc",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -138,7 +137,6 @@ def aopc(
 
 
 @metric(
-    name="normalized_aopc",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),
@@ -166,7 +164,6 @@ def normalized_aopc(
 
 
 @metric(
-    name="log_odds",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(LOWEST_LOG, -LOWEST_LOG),
@@ -188,7 +185,6 @@ def log_odds(
 
 
 @metric(
-    name="comprehensiveness",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -210,7 +206,6 @@ def comprehensiveness(
 
 
 @metric(
-    name="sufficiency",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -232,7 +227,6 @@ def sufficiency(
 
 
 @metric(
-    name="deletion",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),
@@ -248,7 +242,6 @@ def deletion(probabilities: npt.ArrayLike, original: float, *, ratios: npt.Array
 
 
 @metric(
-    name="insertion",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),

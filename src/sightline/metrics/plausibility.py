@@ -72,7 +72,6 @@ def _rank(scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | 
 
 
 @metric(
-    name="token_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -105,7 +104,6 @@ def token_f1(
 
 
 @metric(
-    name="auprc",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -151,7 +149,6 @@ def auprc(
 
 
 @metric(
-    name="iou_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -251,7 +248,6 @@ def _expected_counts(
 
 
 @metric(
-    name="count_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, math.inf),
@@ -268,7 +264,6 @@ def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: np
 
 
 @metric(
-    name="precision_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, 1),
@@ -285,7 +280,6 @@ def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep
 
 
 @metric(
-    name="recall_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, 1),
