@@ -20,7 +20,7 @@ from sightline.evaluation.result import Record as Measured
 from sightline.files.foreign import check_regular, first_line, quote
 from sightline.files.ownership import claim_folder
 from sightline.files.writing import replacing, write_whole
-from sightline.results.explanation_storage import plain
+from sightline.results.explanation_storage import to_jsonable
 from sightline.results.records import FileRecord, JsonObject, Listed, Record, Size, Whole, read_bytes, reading
 from sightline.settings.extras import require
 
@@ -61,7 +61,7 @@ def _record_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
 def _rest(evaluation: Evaluation) -> str:
     rest: dict[str, Any] = _Facts.header()
     rest |= {name: list(getattr(evaluation, name)) for name in _NAMES}
-    rest |= {name: plain(getattr(evaluation, name), name) for name in _PLAIN}
+    rest |= {name: to_jsonable(getattr(evaluation, name), name) for name in _PLAIN}
     return json.dumps(rest, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 

@@ -96,14 +96,10 @@ __all__ = [
     "top_tokens",
 ]
 
-_ON_THE_MODEL = {
-    "Faithfulness": "sightline.metrics.measurement",
-    "measure_faithfulness": "sightline.metrics.measurement",
-    "measure_scores": "sightline.metrics.measurement",
-}
+_ON_THE_MODEL = ("Faithfulness", "measure_faithfulness", "measure_scores")
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_THE_MODEL:
-        return getattr(import_module(_ON_THE_MODEL[name]), name)
+        return getattr(import_module("sightline.metrics.measurement"), name)
     raise AttributeError(f"module 'sightline.metrics' has no attribute '{name}'")

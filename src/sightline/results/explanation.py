@@ -23,6 +23,7 @@ from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
 from sightline.results import explanation_storage, foreign_forms
 from sightline.results.check import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Check, Exchange
+from sightline.results.explanation_storage import to_jsonable
 from sightline.results.records import reading
 from sightline.results.verdict import Verdict, judge
 from sightline.settings.values import check_count, check_one_of
@@ -131,10 +132,8 @@ class Explanation(ReadOnlyArrays):
         self._set("layer_kind", resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None))
         self._set("extras", {str(name): self._finite_copy(f"extra '{name}'", a) for name, a in self.extras.items()})
         for name in ("checks", "options", "provenance"):
-            values: Mapping[str, Any] = getattr(self, name)
-            self._set(
-                name, {str(key): explanation_storage.plain(value, f"{name}['{key}']") for key, value in values.items()}
-            )
+            given: Mapping[str, Any] = getattr(self, name)
+            self._set(name, {str(key): to_jsonable(value, f"{name}['{key}']") for key, value in given.items()})
         self._drop_foreign_check()
         self._set("_origin", (self._subject(), {name: getattr(self, name) for name in _OF_THE_METHOD}))
 

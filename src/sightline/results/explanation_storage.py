@@ -269,7 +269,7 @@ _MOST_VALUES = LARGEST_FILE // 10
 """Numbers in a Parquet file: about as many as the largest JSON file holds."""
 
 
-def plain(value: Any, where: str) -> Any:
+def to_jsonable(value: Any, where: str) -> Any:
     """Return `value` as JSON can hold it: NumPy scalars and arrays, tuples and paths become ordinary values.
 
     A number that is not finite or an object of another kind is refused, so that nothing is lost without a word.
@@ -283,9 +283,9 @@ def plain(value: Any, where: str) -> Any:
             raise OptionError(f"{where} is {value}, but only finite numbers can be kept with an explanation.")
         return value
     if isinstance(value, list | tuple):
-        return [plain(element, where) for element in value]
+        return [to_jsonable(element, where) for element in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(element, f"{where}['{key}']") for key, element in value.items()}
+        return {str(key): to_jsonable(element, f"{where}['{key}']") for key, element in value.items()}
     if isinstance(value, Path):
         return str(value)
     raise OptionError(f"{where} is a {type(value).__name__}, which cannot be kept with an explanation.")

@@ -216,7 +216,7 @@ def _read_inside(archive: zipfile.ZipFile, record: _Inside) -> Inside:
     def relations(name: str) -> Relations:
         match = _MAP_NAME.fullmatch(name)
         if match is None or int(match[1] or match[2] or 0) >= layers or int(match[3] or 0) >= heads:
-            raise ValueError(f"inside.relations names '{printable(name)}', which the model has not")
+            raise ValueError(f"inside.relations names '{printable(name)}', which does not exist in this model")
         return Relations(*(lists(name, direction) for direction in _DIRECTIONS))
 
     def pictures(name: str) -> NDArray[Any]:
