@@ -239,7 +239,9 @@ def write_synthetic_words(out: Path, rows: int) -> None:
         repeated = pa.concat_tables([document_row] * per_unit).set_column(0, "document", pa.array(documents))
         folder.write_table(repeated.cast(tables.SCHEMAS["documents"]), folder.file("documents", name))
         records = [{"row": int(row), "document": int(row), "id": str(row)} for row in documents]
-        folder.write_table(tables.table_of(records, tables.ROWS), folder.file("plan/rows", f"{number:06d}"))
+        folder.write_table(
+            tables.pa.Table.from_pylist(records, schema=tables.ROWS), folder.file("plan/rows", f"{number:06d}")
+        )
 
 
 def resume(report: harness.Report) -> None:

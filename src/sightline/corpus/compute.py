@@ -64,7 +64,7 @@ class UnitTables:
 
     def build(self) -> dict[str, pa.Table]:
         """Return all tables."""
-        built = {name: tables.table_of(rows, tables.SCHEMAS[name]) for name, rows in self.rows.items()}
+        built = {name: pa.Table.from_pylist(rows, schema=tables.SCHEMAS[name]) for name, rows in self.rows.items()}
         return {**built, "tokens": _join_columns(self.tokens, tables.token_schema(self.score_columns))}
 
 

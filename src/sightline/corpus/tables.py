@@ -151,13 +151,6 @@ def token_schema(score_columns: Sequence[str]) -> pa.Schema:
     return schema
 
 
-def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table."""
-    return pa.table(
-        {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in schema}, schema=schema
-    )
-
-
 def quote(name: str) -> str:
     """Return the name of a column as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
