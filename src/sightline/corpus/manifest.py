@@ -230,7 +230,7 @@ def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
 
 
 def is_longer_run(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
-    """Say whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
+    """Return whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
     before, now = recorded["selection"]["limit"], requested["selection"]["limit"]
     # A sample of more rows is another sample.
     return requested["selection"]["sample"] is None and before is not None and (now is None or now > before)

@@ -324,12 +324,8 @@ def text_folder_rows(path: Path, text: str, label: str) -> Rows:
 
 def _files(path: Path) -> Iterator[Path]:
     for file in chain(path.glob("*"), path.glob("*/*")):
-        if file.suffix.lower() in SUFFIXES and _is_visible_file(file):
+        if file.suffix.lower() in SUFFIXES and not file.name.startswith(_HIDDEN) and file.is_file():
             yield file
-
-
-def _is_visible_file(file: Path) -> bool:
-    return not file.name.startswith(_HIDDEN) and file.is_file()
 
 
 def _describe_other_files(path: Path) -> str:

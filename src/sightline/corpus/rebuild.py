@@ -120,5 +120,5 @@ def _explanation(
 
 
 def _json(text: Any, name: str) -> Any:
-    """Return the value of a JSON text, None where there is none."""
+    """Return the value of a JSON text; None for missing values."""
     return parse_json(text.encode(), error=InputError, name=f"'{name}'") if isinstance(text, str) else None

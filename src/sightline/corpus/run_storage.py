@@ -259,7 +259,7 @@ class ObjectStore:
 
 
 def _is_own_table(path: Path) -> bool:
-    """Say whether a run wrote a table: its schema says so."""
+    """Return whether a run wrote a table: its schema says so."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -388,7 +388,7 @@ def _classes_of_labels(models: Mapping[str, Model], examples: Sequence[Example])
 
 
 def _predict_differently(first: Prediction | None, second: Prediction | None) -> bool:
-    """Say whether two models predict different classes, which are matched by name."""
+    """Return whether two models predict different classes, which are matched by name."""
     if first is None or second is None or first.label == second.label:
         return False
     index = None if second.label in first.labels else class_named(second.label, first.labels)

@@ -78,7 +78,7 @@ class _Facts(FileRecord):
     complete: bool
 
     def require(self) -> None:
-        """Raise ValueError if a name stands there twice, or a value is not what the tables need."""
+        """Raise ValueError if a name occurs twice, or if a value does not fit the tables."""
         for name in _NAMES:
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} must not name anything twice")

@@ -86,7 +86,7 @@ def parts_from_the_top(network: Network) -> dict[str, list[tuple[str, nn.Paramet
 def cascade(model: Model, seed: int) -> Iterator[tuple[str, Model]]:
     """Yield (the part that is now random too, the model with all parts so far random), from the top down.
 
-    The models share one copy of the network, which changes under way: use each before asking for the next.
+    The models share one copy of the network, which every step changes: use each before requesting the next.
     """
     original = model.network
     module = copy.deepcopy(original.module)

@@ -52,7 +52,7 @@ def encode_example(model: Model, example: Example) -> Encoding:
 
 
 def has_gold(model: Model, example: Example) -> bool:
-    """Say whether the true class of an example is known, or the true answer for a model that answers questions."""
+    """Return whether the true class of an example is known, or the true answer for a model that answers questions."""
     return (example.answer if model.task == "question_answering" else example.label) is not None
 
 

@@ -159,7 +159,7 @@ Asked = dict[str, list[Key]]
 
 
 class _Measurement:
-    """One document under way: what was asked for, then what came back."""
+    """The measurement of one document: requested curves first, then their values."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ def token_mask(mask: npt.ArrayLike | None, n: int, name: str = "keep") -> BoolAr
 
 
 def is_constant(scores: FloatArray) -> bool:
-    """Say whether all scores are equal, so that they rank nothing (true of a single token)."""
+    """Return whether all scores are equal, so that they rank nothing (true of a single token)."""
     return bool(scores.min() == scores.max())
 
 
