@@ -36,8 +36,8 @@ from transformers import BertConfig, BertForSequenceClassification
 import sightline as sl
 from benchmarks import harness
 from sightline.corpus import tables
-from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import read_documents, write_plan
+from sightline.corpus.run_storage import RunFolder
 from sightline.corpus.runner import RunProgress
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import stream_examples
@@ -239,7 +239,9 @@ def write_synthetic_words(out: Path, rows: int) -> None:
         repeated = pa.concat_tables([document_row] * per_unit).set_column(0, "document", pa.array(documents))
         folder.write_table(repeated.cast(tables.SCHEMAS["documents"]), folder.file("documents", name))
         records = [{"row": int(row), "document": int(row), "id": str(row)} for row in documents]
-        folder.write_table(tables.table_of(records, tables.ROWS), folder.file("plan/rows", f"{number:06d}"))
+        folder.write_table(
+            tables.pa.Table.from_pylist(records, schema=tables.ROWS), folder.file("plan/rows", f"{number:06d}")
+        )
 
 
 def resume(report: harness.Report) -> None:

@@ -16,7 +16,7 @@ from sightline.analysis import head_importance, predict
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.metrics import measure_faithfulness
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_records import DocumentRecord
+from sightline.results.explanation_storage import DocumentRecord
 from sightline.results.report import Report
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece

@@ -10,7 +10,7 @@ import pytest
 from sightline.corpus import data_files
 from sightline.files import foreign
 from sightline.models import weights
-from sightline.results import report_storage, storage
+from sightline.results import explanation_storage, report_storage
 from sightline.serve import limits
 from sightline.serve.http import documents as served_documents
 from sightline.text import MAX_CHARACTERS, chat_rendering, documents, tokenizer_limits, tokenizers
@@ -35,7 +35,7 @@ SENTENCES = [
     f"The server reads documents of up to {limits.DOCUMENT_BYTES // MB} MB in the same way",
     f"{NUMBERS[limits.DOCUMENTS_AT_ONCE]} at a time and for at most {served_documents.SECONDS} seconds",
     f"A text may have up to {MAX_CHARACTERS // MILLION} million characters.",
-    f"nesting ({foreign.JSON_DEPTH} levels) and sizes ({storage.LARGEST_FILE // MB} MB of JSON, "
+    f"nesting ({foreign.JSON_DEPTH} levels) and sizes ({explanation_storage.LARGEST_FILE // MB} MB of JSON, "
     f"{report_storage.LARGEST_ARRAYS // 10**9} GB of arrays",
     f"A line may have at most {data_files.LONGEST_LINE // MB} MB, a JSON list {data_files.LARGEST_LIST // MB} MB",
     f"a table {data_files.MOST_COLUMNS:,} columns",

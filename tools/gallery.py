@@ -29,7 +29,7 @@ from transformers import (
 
 import sightline as sl
 from sightline import builtin
-from sightline.corpus.summary import summarise
+from sightline.corpus.corpus_summary import summarise
 from sightline.text.new_tokenizers import word_tokenizer
 from sightline.view.corpus_page import render_corpus
 

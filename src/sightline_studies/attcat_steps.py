@@ -9,7 +9,7 @@ from sightline.evaluation import evaluate
 from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.plausibility import count_at_k
-from sightline.results.storage import to_record
+from sightline.results.explanation_storage import to_record
 from sightline.text import Example
 from sightline_studies.data import DataSet, describe_rows
 from sightline_studies.workbench import Subject, Workbench

@@ -10,8 +10,8 @@ import numpy as np
 
 from sightline.api.model import Model
 from sightline.errors import UsageError
-from sightline.evaluation.planted_task import BATCH, PlantedTask
-from sightline.evaluation.planted_task import train as train_planted
+from sightline.evaluation.planted import BATCH, PlantedTask
+from sightline.evaluation.planted import train as train_planted
 from sightline.text import Example
 from sightline.text.sentences import sentence_starts
 from sightline_studies.base_models import classifier, fine_tuned

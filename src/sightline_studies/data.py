@@ -19,8 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sightline.corpus.data_files import MissingSplitError
-from sightline.corpus.hub_data_sets import HUB
-from sightline.corpus.readers import number_repeated_ids, select_rows
+from sightline.corpus.readers import HUB, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
 from sightline.text.examples import Columns, example_from_row
 

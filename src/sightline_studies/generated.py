@@ -1,6 +1,6 @@
 """Generated data for studies without files: every label follows from a rule that is known.
 
-- `planted_sentences`: the task of `evaluation.planted_task`, whose deciding words are marked as the answer.
+- `planted_sentences`: the task of `evaluation.planted`, whose deciding words are marked as the answer.
 - `agreement_prefixes`: the words before a verb ("the keys to the cabinet"); the label is the number of the first noun,
   whatever nouns come after it.
 - `pronoun_sentences`: "The old king sold his house."; the noun decides between "his" and "her".
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.evaluation.planted_task import PlantedTask
+from sightline.evaluation.planted import PlantedTask
 from sightline.text import Example
 from sightline_studies.rule_model import rule_document
 

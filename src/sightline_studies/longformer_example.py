@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sightline.analysis import AttentionMaps, average_maps, relation_counts, sinks, thumbnails, window_maps
 from sightline.results.explanation import Explanation
-from sightline.results.storage import to_record
+from sightline.results.explanation_storage import to_record
 from sightline.text import Example
 from sightline_studies.data import describe_rows
 from sightline_studies.longformer_steps import MASK, METHOD, PARTNERS, TOP, shorten

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from sightline.api.load import load
 from sightline.api.model import Model
 from sightline.errors import OptionError
-from sightline.evaluation.planted_task import DISTRACTORS, FIRST, NEUTRAL, SECOND, vocabulary
+from sightline.evaluation.planted import DISTRACTORS, FIRST, NEUTRAL, SECOND, vocabulary
 from sightline.text.new_tokenizers import word_tokenizer
 
 Rule = Literal["any", "conjunction", "exception"]

@@ -31,7 +31,7 @@ import numpy as np
 from sightline import builtin
 from sightline.api.load import load
 from sightline.api.model import Model
-from sightline.corpus.hub_data_sets import HUB
+from sightline.corpus.readers import HUB
 from sightline.errors import InputError, ModelError, OptionError
 from sightline.files.ownership import claim_folder, own_folder
 from sightline.files.writing import write_whole

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.analysis import predict
-from sightline.analysis.pickers import Predictions
+from sightline.analysis.dataset_inspection import Predictions
 from sightline.api.load import load
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.text import Example
@@ -37,42 +37,14 @@ SAMPLE = made(
 )
 
 
-def indices(picks):
-    return [pick.index for pick in picks]
-
-
-def test_outcomes_are_about_one_class_most_confident_first():
-    assert indices(SAMPLE.true_positives("yes")) == [0]
-    assert indices(SAMPLE.false_positives(1)) == [3, 2]
-    assert indices(SAMPLE.true_negatives("YES")) == [4]
-    assert indices(SAMPLE.false_negatives("yes")) == [1]
-    assert indices(SAMPLE.false_positives("yes", 1)) == [3]
-    assert indices(SAMPLE.true_positives("maybe")) == []
-
-
-def test_documents_without_a_label_have_no_outcome_but_can_be_picked():
-    everything = [
-        pick.index
-        for outcome in (SAMPLE.true_positives, SAMPLE.false_positives, SAMPLE.true_negatives, SAMPLE.false_negatives)
-        for pick in outcome("yes")
-    ]
-    assert sorted(everything) == [0, 1, 2, 3, 4]
-    assert SAMPLE.most_confident(1)[0].index == 5
-    assert SAMPLE.most_confident(1)[0].label is None
-    unlabelled = made([-1, -1], [[1, 0, 0], [0, 1, 0]])
-    with pytest.raises(InputError, match="No document of the data set has a label"):
-        unlabelled.true_positives("yes")
-
-
-def test_confidence_orders_by_the_probability_of_the_predicted_class():
-    assert indices(SAMPLE.most_confident(3)) == [5, 3, 0]
-    assert indices(SAMPLE.least_confident(3)) == [4, 1, 2]
-
-
-def test_random_picks_repeat_with_the_seed_and_are_never_twice_the_same_document():
-    assert SAMPLE.random(4, seed=3) == SAMPLE.random(4, seed=3)
-    assert sorted(indices(SAMPLE.random(100))) == list(range(6))
-    assert {tuple(indices(SAMPLE.random(3, seed=seed))) for seed in range(10)} > {tuple(indices(SAMPLE.random(3)))}
+def test_the_frame_tells_outcomes_and_confidence():
+    frame = SAMPLE.to_frame().sort_values("probability", ascending=False, kind="stable")
+    assert list(frame.columns) == ["index", "id", "label", "predicted", "probability", "correct"]
+    assert frame["id"].tolist() == ["d5", "d3", "d0", "d2", "d1", "d4"]
+    yes = frame["predicted"] == "yes"
+    assert frame.loc[yes & (frame["correct"] == True), "index"].tolist() == [0]  # noqa: E712 (None without a label)
+    assert frame.loc[yes & (frame["correct"] == False), "index"].tolist() == [3, 2]  # noqa: E712
+    assert frame.loc[frame["label"].isna(), ["index", "correct"]].values.tolist() == [[5, None]]
 
 
 def test_predictions_equal_those_of_single_documents(model):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.analysis import TokenFilter, layer_relations, relation_counts
+from sightline.analysis import TokenFilter, relation_counts
 from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import OptionError
@@ -254,13 +254,13 @@ def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
             ]
             visible = [set(np.flatnonzero(allowed[i] & keep).tolist()) if keep[i] else set() for i in range(n)]
             union = [set().union(*(cell[i] for cell in cells)) for i in range(n)]
-            assert counts.is_saturated("attended", **where) == (union == visible)
+            assert (counts.saturation("attended", **where) == 1) == (union == visible)
             held, possible = (sum(map(len, sets)) for sets in (union, visible))
             assert counts.saturation("attended", **where) == pytest.approx(held / possible)
             every = all(set(cell[i]) == visible[i] for cell in cells for i in range(n))
-            assert counts.is_saturated("attended", **where, count="pairs") == every
-        assert counts.is_saturated("attending", 0, 0) == (k >= kept)
-    assert counts.is_saturated("attending")
+            assert (counts.saturation("attended", **where, count="pairs") == 1) == every
+        assert (counts.saturation("attending", 0, 0) == 1) == (k >= kept)
+    assert counts.saturation("attending") == 1
     if not causal:
         assert set(counts.by_position()["count"]) == {float(kept)}
 
@@ -304,19 +304,6 @@ def test_instances_say_where_each_instance_of_a_word_is():
     assert len(relation_counts(source, 3, FILTER).instances("the")) == 0  # a stop word
 
 
-def test_lists_of_one_layer_can_be_read_token_by_token():
-    source = banded_source()
-    lists = layer_relations(source, -1, 3)
-    weights = dict(lists.of_token(4, 1))
-    allowed = source.attentions[2].allowed(4)
-    assert list(weights) == slow_partners(source.matrices[2, 1], np.tile(allowed, (len(allowed), 1)), np.ones(99), 3)[4]
-    assert weights == {j: source.matrices[2, 1, 4, j] for j in weights}
-    frame = lists.to_frame("attending", head=0)
-    row = frame.iloc[7]
-    assert lists.of_token(row.position, 0, "attending")[row["rank"] - 1] == (row.partner, row.weight)
-    assert row.partner_token == source.encoding.tokens[row.partner]
-
-
 def test_short_documents_have_fewer_partners_than_requested():
     source = banded_source("old")
     assert len(source.encoding) == 3
@@ -336,7 +323,7 @@ def test_only_stop_words_leave_empty_tables_without_nan():
     source = banded_source("the the is")
     counts = relation_counts(source, 3, FILTER)
     assert not counts.counts().any()
-    assert not counts.is_saturated()
+    assert counts.saturation() == 0
     for frame in (
         counts.by_position(),
         counts.by_type(),

@@ -5,22 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis.maps import pooled_tile, strongest_relations, tile
+from sightline.analysis.maps import pooled_tile, strongest_relations
 from sightline.errors import OptionError
 from tests.analysis.sources import banded_source
-
-
-def test_tiles_are_cut_out_of_one_head_at_full_resolution():
-    source = banded_source()
-    n = len(source.encoding)
-    np.testing.assert_array_equal(tile(source, 1, 0, (3, 9), (0, n)), source.matrices[1, 0, 3:9])
-    np.testing.assert_array_equal(tile(source, -1, 1, (n - 2, n + 50), (4, 6)), source.matrices[2, 1, n - 2 :, 4:6])
-    with pytest.raises(OptionError, match="rows 5-5 hold no token"):
-        tile(source, 0, 0, (5, 5), (0, 3))
-    with pytest.raises(OptionError, match="Layer 3 asked for, the model has 3"):
-        tile(source, 3, 0, (0, 1), (0, 1))
-    with pytest.raises(OptionError, match="Head 2 asked for"):
-        tile(source, 0, 2, (0, 1), (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -44,10 +31,16 @@ def test_a_pooled_tile_holds_the_means_of_its_cells(rows, columns, size):
     np.testing.assert_allclose(pooled_tile(source, 1, 0, rows, columns, size), expected, atol=1e-12)
 
 
-def test_a_pooled_tile_as_large_as_its_span_is_the_tile():
+def test_a_pooled_tile_as_large_as_its_span_has_every_weight():
     source = banded_source()
-    tile_values = pooled_tile(source, 2, 1, (3, 9), (1, 8), 100)
-    np.testing.assert_allclose(tile_values, tile(source, 2, 1, (3, 9), (1, 8)), atol=1e-12)
+    tile_values = pooled_tile(source, -1, 1, (3, 9), (1, 8), 100)
+    np.testing.assert_allclose(tile_values, source.matrices[2, 1, 3:9, 1:8], atol=1e-12)
+    with pytest.raises(OptionError, match="rows=5:5 asked for"):
+        pooled_tile(source, 0, 0, (5, 5), (0, 3), 8)
+    with pytest.raises(OptionError, match="Layer 3 asked for, the model has 3"):
+        pooled_tile(source, 3, 0, None, None, 8)
+    with pytest.raises(OptionError, match="Head 2 asked for"):
+        pooled_tile(source, 0, 2, None, None, 8)
     with pytest.raises(OptionError, match="columns=0:10000 asked for"):
         pooled_tile(source, 0, 0, None, (0, 10_000), 8)
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sightline as sl
+from sightline.corpus.corpus_summary import summarise
 from sightline.corpus.manifest import describe_run
-from sightline.corpus.summary import summarise
 from sightline.errors import InputError, OptionError
 from sightline.view.corpus_page import write_corpus_page
 from tests.corpus.conftest import rows_of_data

@@ -19,8 +19,8 @@ from pyarrow import parquet
 from transformers import AutoModelForQuestionAnswering
 
 import sightline as sl
-from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import read_documents, write_plan
+from sightline.corpus.run_storage import RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
@@ -337,9 +337,9 @@ def test_a_newer_format_and_a_missing_store_are_refused(whole, tmp_path):
 
 
 def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeypatch):
-    import sightline.corpus.unit_worker as unit_worker
+    import sightline.corpus.compute as computing
 
-    compute = unit_worker.explain_document
+    compute = computing.explain_document
 
     def fail_on_river(model, document, settings, results):
         if "river" in document.text:
@@ -347,7 +347,7 @@ def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeyp
         compute(model, document, settings, results)
 
     texts = ["The river.", "The mill.", "The old world."]
-    monkeypatch.setattr(unit_worker, "explain_document", fail_on_river)
+    monkeypatch.setattr(computing, "explain_document", fail_on_river)
     broken = sl.run(texts, model, METHODS, out=tmp_path / "run")
     assert broken.errors()["error"].tolist() == ["RuntimeError: the river is too wide"]
     monkeypatch.undo()

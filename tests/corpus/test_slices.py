@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.sparse import csr_matrix
 
 import sightline as sl
-from sightline.corpus.slices import compare_slices, permute_slices
-from sightline.corpus.summary import summarise
+from sightline.corpus.aggregation import compare_slices, permute_slices
+from sightline.corpus.corpus_summary import summarise
 from sightline.errors import InputError, OptionError
 
 pytestmark = pytest.mark.slow

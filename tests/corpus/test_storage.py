@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import sightline as sl
-from sightline.corpus.storage import storage_at
+from sightline.corpus.run_storage import storage_at
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files.writing import _part_name, lock_file
 from tests.corpus.test_processes import PROGRAM

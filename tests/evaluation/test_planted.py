@@ -12,24 +12,22 @@ from torch import nn
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted import (
-    Planted,
-    PlantedFinding,
-    PlantedResult,
-    plant,
-    planted_shortcuts,
-    remove_planted,
-)
-from sightline.evaluation.planted_task import (
     BATCH,
     DISTRACTORS,
     FIRST,
     LABELS,
     NEUTRAL,
     SECOND,
+    Planted,
     PlantedDocument,
+    PlantedFinding,
+    PlantedResult,
     PlantedTask,
+    plant,
+    planted_shortcuts,
     planted_tokenizer,
     predict_classes,
+    remove_planted,
     train,
 )
 from sightline.evaluation.sanity import label_permutation

@@ -3,12 +3,13 @@
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sightline.errors import OptionError
-from sightline.metrics import METRICS, SightlineWarning, average_overlap, chance_level, kendall, rbo, statistics
+from sightline.metrics import METRICS, SightlineWarning, chance_level, kendall, rbo, statistics
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.score_inputs import without_conventions
 from tests.sample_units import bare_units
@@ -51,12 +52,12 @@ def test_chance_approaches_the_mean_over_all_permutations():
     assert level.low == pytest.approx(np.quantile(every, 0.025), abs=1e-9)
 
 
-def test_a_function_and_a_name_give_the_same_level(pair):
-    by_name = chance_level("rbo", *pair, permutations=50)
-    by_function = chance_level(rbo, *pair, p=0.9, permutations=50)
-    in_a_loop = chance_level(lambda a, b: rbo(a, b, p=0.9), *pair, permutations=50)
-    assert by_name == by_function
-    assert (by_name.mean, by_name.low, by_name.high) == pytest.approx((in_a_loop.mean, in_a_loop.low, in_a_loop.high))
+def test_a_metric_without_a_form_for_many_rows_has_the_same_level(pair, monkeypatch):
+    by_rows = chance_level("rbo", *pair, permutations=50)
+    slow = replace(METRICS.get("rbo"), rows=None)
+    monkeypatch.setattr(METRICS, "get", lambda name: slow)
+    in_a_loop = chance_level("rbo", *pair, permutations=50)
+    assert (by_rows.mean, by_rows.low, by_rows.high) == pytest.approx((in_a_loop.mean, in_a_loop.low, in_a_loop.high))
 
 
 def test_the_same_seed_gives_the_same_level_and_another_seed_another(pair):
@@ -78,16 +79,6 @@ def test_unrelated_scores_lie_within_the_level_and_related_ones_above(pair):
     assert kendall(a, related) > chance_level("kendall", a, related).high
 
 
-def test_chance_under_a_filter_moves_scores_among_the_kept_tokens_only(pair):
-    a, b = np.abs(pair[0]), np.abs(pair[1])
-    keep = np.arange(60) % 2 == 0
-    dropped = chance_level("kendall", a, b, keep=keep, permutations=500)
-    assert dropped == chance_level("kendall", a[keep], b[keep], permutations=500)
-    # With zeroed tokens the level shows the agreement that the masking makes by itself.
-    zeroed = chance_level("kendall", a, b, keep=keep, mask_mode="zero", permutations=500)
-    assert zeroed.mean == pytest.approx(2 / 3, abs=0.02)
-
-
 def test_constant_scores_have_a_finite_level():
     level = chance_level("kendall", np.ones(5), np.arange(5.0), permutations=10)
     assert (level.mean, level.low, level.high) == (0.0, 0.0, 0.0)
@@ -98,14 +89,12 @@ def test_a_level_is_refused_for_other_kinds_of_metrics_and_impossible_numbers(pa
         chance_level("entropy", *pair)
     with pytest.raises(OptionError, match="permutations"):
         chance_level("kendall", *pair, permutations=0)
-    with pytest.raises(OptionError, match="level"):
-        chance_level("kendall", *pair, level=1.0)
     with pytest.raises(OptionError, match="kendall"):
         chance_level("kendal", *pair)
 
 
-def test_statistics_that_are_not_registered_have_a_chance_level(pair):
-    level = chance_level(lambda a, b: average_overlap(a, b, depth=6), *pair, permutations=500)
+def test_options_of_the_metric_are_those_of_the_level(pair):
+    level = chance_level("average_overlap", *pair, depth=6, permutations=500)
     assert level.mean == pytest.approx(7 / 120, abs=0.01)
 
 
@@ -151,21 +140,6 @@ def test_unrelated_sums_over_tokens_agree_no_better_than_chance(name):
         inside["words"] += value in chance_level(name, a, b.sums(), permutations=100)
     assert inside["tokens"] >= 33  # 38 are expected of 40
     assert inside["words"] < 5
-
-
-def test_words_that_are_dropped_or_zeroed_do_not_lend_their_tokens():
-    b = words_of_many_tokens()
-    a, kept = np.arange(12.0), np.arange(12) % 3 > 0
-    dropped = chance_level("kendall", a, b.sums(), keep=kept, tokens=b, permutations=60)
-    assert dropped == chance_level(
-        "kendall", a[kept], b.sums()[kept], tokens=b.select(np.flatnonzero(kept)), permutations=60
-    )
-    zeroed = chance_level("kendall", a, b.sums(), keep=kept, mask_mode="zero", tokens=b, permutations=60)
-    by_hand = [
-        kendall(np.where(kept, a, 0.0), np.where(kept, row, 0.0))
-        for row in b.shuffle(60, np.random.default_rng(0), kept)
-    ]
-    assert zeroed.mean == pytest.approx(np.mean(by_hand))
 
 
 def test_conventions_are_refused_in_the_thread_that_asks_and_in_no_other():

@@ -65,13 +65,13 @@ def test_the_vocabulary_of_needs_is_described_in_full():
 
 def test_words_outside_the_vocabulary_are_refused_at_registration(registry):
     with pytest.raises(OptionError, match="vocabulary"):
-        metric(kind="agreement", needs={"tea"}, **FACTS)
+        metric(kind="agreement", needs={"tea"}, **FACTS)(abs)
     with pytest.raises(OptionError, match="vocabulary"):
-        metric(kind="tea", needs={"scores"}, **FACTS)
+        metric(kind="tea", needs={"scores"}, **FACTS)(abs)
     with pytest.raises(OptionError, match="range"):
-        metric(kind="agreement", needs={"scores"}, range=(1, 0), **FACTS)
+        metric(kind="agreement", needs={"scores"}, range=(1, 0), **FACTS)(abs)
     with pytest.raises(OptionError, match="level='tokens'"):
-        metric(kind="dispersion", needs={"special"}, level="units", **FACTS)
+        metric(kind="dispersion", needs={"special"}, level="units", **FACTS)(abs)
     function = metric(kind="dispersion", needs={"scores"}, **FACTS)(abs)
     assert function is abs
     assert registry.get("new").compute({"scores": -2.0}.get) == 2.0

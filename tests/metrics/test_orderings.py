@@ -10,8 +10,7 @@ import pytest
 
 from sightline.api.load import load
 from sightline.metrics import aopc, measure_faithfulness, normalized_aopc
-from sightline.metrics.orderings import EXACT, PARTS, extremes
-from sightline.metrics.plans import TENTHS, unit_counts
+from sightline.metrics.plans import EXACT, PARTS, TENTHS, extremes, unit_counts
 from sightline.passes.perturb import removable_units
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError, OptionError
 from sightline.metrics import mask_of, spans_of, tokens_in_characters, top_tokens
-from sightline.metrics.token_sets import descending_order, top_order
+from sightline.metrics.score_inputs import descending_order, top_order
 
 masks = st.lists(st.booleans(), min_size=1, max_size=30).map(np.array)
 

@@ -15,7 +15,7 @@ from sightline.errors import InputError
 from sightline.models.target import Target
 from sightline.results.continuation import ContinuationExplanation
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_records import DocumentRecord
+from sightline.results.explanation_storage import DocumentRecord
 from sightline.results.records import Record, Whole
 from sightline.results.report import Report
 from sightline.text import encode_ids, encode_text

@@ -216,7 +216,7 @@ def test_the_number_of_layers_in_a_parquet_file_is_checked(tmp_path, layers):
 
 
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("sightline.results.storage.LARGEST_FILE", 1_000)
+    monkeypatch.setattr("sightline.results.explanation_storage.LARGEST_FILE", 1_000)
     for name in ("a.json", "a.parquet"):
         with pytest.raises(SizeError, match="more than the 0 MB that can be loaded again"):
             full().save(tmp_path / name)
@@ -300,8 +300,8 @@ def test_an_array_is_not_unpacked_before_its_size_is_known(tmp_path):
         (put("documents.0.encoding.segments", 5), "segments must be a valid array"),
         (put("inside.tokens", 10**9), "inside.tokens must be less than or equal to"),
         (put("inside.layers", 0), "inside.layers must be greater than or equal to 1"),
-        (put("inside.relations", ["all", "head-99-99"]), "which the model has not"),
-        (put("inside.relations", ["../../etc/passwd", "all"]), "which the model has not|missing"),
+        (put("inside.relations", ["all", "head-99-99"]), "which does not exist in this model"),
+        (put("inside.relations", ["../../etc/passwd", "all"]), "which does not exist in this model|missing"),
         (put("inside.relations", []), "must name every map once"),
         (put("seconds", {"explain": -1}), "seconds.explain must be greater than or equal to 0"),
         (put("seconds", 5), "seconds must be an object"),

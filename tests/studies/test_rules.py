@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sightline.errors import OptionError
-from sightline.evaluation.planted_task import FIRST, SECOND
+from sightline.evaluation.planted import FIRST, SECOND
 from sightline.metrics import precision_at_k
 from sightline_studies.rule_model import (
     PLACES,

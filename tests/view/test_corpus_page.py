@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sightline as sl
-from sightline.corpus.summary import CorpusSummary, WordTable, summarise
+from sightline.corpus.corpus_summary import CorpusSummary, WordTable, summarise
 from sightline.errors import UsageError
 from sightline.view.corpus_page import render_corpus, write_corpus_page
 
@@ -50,7 +50,7 @@ def test_verdicts_are_those_of_the_predicted_class(page):
 
 
 def test_excerpts_end_with_a_word(page, monkeypatch):
-    monkeypatch.setattr("sightline.corpus.summary.EXCERPT", 40)
+    monkeypatch.setattr("sightline.corpus.corpus_summary.EXCERPT", 40)
     store = sl.open_run(page.parent.parent / "run")
     texts = {row["id"]: " ".join(row["text"].split()) for row in TEXTS}
     frame = summarise(store).documents.query("status == 'done'")
@@ -71,7 +71,7 @@ def test_every_word_of_a_text_can_be_searched_for(tmp_path, monkeypatch):
     (record,) = json.loads(re.search(r'id="corpus">(.*?)</script>', html)[1])["documents"]
     assert "zebras" in record["vocabulary"]
     assert "excerpts only" not in html
-    monkeypatch.setattr("sightline.corpus.summary.SEARCHED", 100)
+    monkeypatch.setattr("sightline.corpus.corpus_summary.SEARCHED", 100)
     html = render_corpus(summarise(store), {})
     assert '"vocabulary":null' in html
     assert "the search looks at the excerpts only" in html

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sightline.corpus.summary import ClassWords, CorpusSummary
+from sightline.corpus.corpus_summary import ClassWords, CorpusSummary
 from sightline.view.corpus_page import render_corpus
 from tests.browsing import wait_until
 

@@ -12,8 +12,7 @@ import pytest
 
 from sightline.errors import InputError, UsageError
 from sightline.evaluation import Evaluation, MetricCurve, Ranking, Record
-from sightline.evaluation.planted import Planted, PlantedFinding, PlantedResult
-from sightline.evaluation.planted_task import PlantedTask
+from sightline.evaluation.planted import Planted, PlantedFinding, PlantedResult, PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
 from sightline.view.evaluate.folder import _draw_overview, write_evaluation
 from sightline.view.evaluate.table import evaluation_text, floor_name

@@ -7,11 +7,14 @@ and weights the heads of every comparison, so that it is computed in a round of 
 A document longer than the model reads is predicted and explained as a whole, in windows, as everywhere else. Attention
 (maps, head importance, similarity) exists within one pass only, so it is that of the beginning of the document, as much
 as the model reads at once; a note says so.
-"""
+
+`predict` says which documents to look at: by outcome, by confidence, or by chance. "Positive" is the class one asks
+about: a false positive is a document of another class that the model takes for it. Lists by outcome put the most
+confident first. Equal confidence keeps the order of the data set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +32,11 @@ from sightline.analysis.importance import head_importance
 from sightline.analysis.inspection import TRANSFORMED_TOKENS, InspectionSettings
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
 from sightline.analysis.maps import AttentionMaps, MapAverage
-from sightline.analysis.pickers import Predictions, predict
 from sightline.analysis.similarity import Similarity, SimilarityTable, document_similarity, summarise_documents
 from sightline.analysis.source import track
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.models import ALL, TargetLike
+from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress
 from sightline.results.explanation import Explanation
 from sightline.text import Encoding, Example, as_examples
@@ -42,6 +45,86 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.api.model import Model
+
+Booleans = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model predicts for a data set of N documents with C classes."""
+
+    examples: tuple[Example, ...]
+    encodings: tuple[Encoding, ...]
+    classes: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
+    """(N,) true classes; -1 where missing."""
+    predicted: npt.NDArray[np.int64]
+    """(N,)."""
+    probabilities: npt.NDArray[np.float64]
+    """(N, C)."""
+
+    @property
+    def confidence(self) -> npt.NDArray[np.float64]:
+        """Probability of the predicted class, (N,)."""
+        return self.probabilities[np.arange(len(self.predicted)), self.predicted]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per document: index, id, label, predicted, probability, correct (None without a label)."""
+        import pandas as pd
+
+        known = [None if number < 0 else self.classes[number] for number in self.labels.tolist()]
+        predicted = [self.classes[number] for number in self.predicted.tolist()]
+        return pd.DataFrame(
+            {
+                "index": np.arange(len(predicted)),
+                "id": [example.id for example in self.examples],
+                "label": known,
+                "predicted": predicted,
+                "probability": self.confidence,
+                "correct": [
+                    None if label is None else label == name for label, name in zip(known, predicted, strict=True)
+                ],
+            }
+        )
+
+
+def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None = None) -> Predictions:
+    """Return what the model predicts for a data set (anything that `as_examples` accepts).
+
+    A text that cannot be read, or a label that the model does not have, is refused with the number of its row. Labels
+    may be missing.
+    """
+    if model.task != "sequence_classification":
+        raise UnsupportedError(f"Documents are picked by their class; this model does {model.task.replace('_', ' ')}.")
+    examples = as_examples(dataset)
+    task = model.network.task
+    classes = classes_of((example.label for example in examples), model.labels)
+    encodings, labels = [], []
+    for number, example in enumerate(examples):
+        text = example.text
+        try:
+            encodings.append(model.encode(text, example.pair) if isinstance(text, str) else text)
+        except InputError as error:
+            raise InputError(f"Row {number} of the data set: {error}") from None
+        index = -1 if example.label is None else classes[example.label]
+        if index is None:
+            raise TargetError(f"Row {number} of the data set: {no_class(example.label, model.labels)}")
+        labels.append(index)
+    logits = model.network.run_many(
+        encodings, progress=None if progress is None else lambda done, total: progress("predictions", done, total)
+    )
+    probabilities = np.stack(
+        [task.probabilities(task.class_logits(scores, None)).double().cpu().numpy() for scores in logits]
+    )
+    return Predictions(
+        examples=tuple(examples),
+        encodings=tuple(encodings),
+        classes=model.labels,
+        labels=np.array(labels, dtype=np.int64),
+        predicted=np.array([int(task.class_logits(scores, None).argmax()) for scores in logits], dtype=np.int64),
+        probabilities=probabilities,
+    )
+
 
 PERMUTATIONS = 50
 """Shuffles per document for chance levels, at most: the mean over documents needs fewer."""

@@ -125,7 +125,7 @@ class _Trials:
         return [unit for unit in chosen if unit in self._ratios]
 
     def is_decided(self, unit: int) -> bool:
-        """Say whether a further run cannot change what `belongs_to_position` says about a unit with two results.
+        """Return whether a further run cannot change what `belongs_to_position` says about a unit with two results.
 
         The medians of three results lie between those of the two.
         """
@@ -144,7 +144,7 @@ class _Trials:
         return stays, moves
 
     def belongs_to_position(self, unit: int, smallest_stay: float = SMALLEST_STAY) -> bool:
-        """Say whether the score stays where it is when the word moves."""
+        """Return whether the score stays where it is when the word moves."""
         stays, moves = self.medians(unit)
         return stays >= smallest_stay and moves <= stays / 2
 

@@ -64,7 +64,7 @@ class TokenFilter:
         return listed | (frozenset(filter(_is_filler, stop_words)) if self.meaningful else stop_words)
 
     def drops(self, word: str) -> bool:
-        """Say whether a word is left out."""
+        """Return whether a word is left out."""
         if self.punctuation and not _LETTER_OR_DIGIT.search(word):
             return True
         if self.numbers and _LETTER_OR_DIGIT.search(word) and not _LETTER.search(word):

@@ -1,4 +1,6 @@
-"""Head importance: how strongly an output of the model depends on the weights of each head, to first order.
+"""Single heads: how important each one is, and how much of its attention has an effect.
+
+Head importance says how strongly an output of the model depends on the weights of each head, to first order.
 
 For one example with loss 𝓛 and head h of layer l
 
@@ -14,11 +16,14 @@ et al. 2021).
   pass. For quantity "log_probability" both agree on one document.
 
 Cost: one forward and one backward per example; for a trace that explains by gradients anyway, the products ∂y/∂w alone.
+
+`effective_head` shows attention beside effective attention (`methods/attention_weights`): what cancels in each head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -27,16 +32,19 @@ import torch
 
 from sightline.analysis.source import track
 from sightline.errors import InputError, TargetError, UnsupportedError
+from sightline.methods.attention_weights import effective_attention
 from sightline.models import Network
 from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
 from sightline.models.target import Request
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
-from sightline.settings.values import check_one_of
+from sightline.settings.values import check_head, check_layer, check_one_of
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sightline.api.loaded import Document
     from sightline.api.model import Model
 
@@ -135,3 +143,53 @@ def _importance(network: Network, weights: HeadWeights, encoding: Encoding, labe
     # In double precision: for a confident prediction ∂𝓛/∂logits is 1 − p, which single precision rounds to few digits.
     loss = -network.task.value(logits.to("cpu", torch.float64), target)
     return weights.sum_squares(network.backward(loss, weights.tensors))
+
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveHead:
+    """The attention of one head beside its effective attention, and what is cancelled in every head."""
+
+    layer: int
+    head: int
+    attention: Values
+    """(n, n)."""
+    effective: Values
+    """(n, n); weights may be negative."""
+    cancelled: Values
+    """(L, H): the share of every head's squared weights that has no effect."""
+    width: int
+    """Dimensions of a head; nothing is cancelled in texts of up to so many tokens."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per head, the largest share first: layer, head, cancelled."""
+        import pandas as pd
+
+        layers, heads = np.indices(self.cancelled.shape)
+        frame = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel(), "cancelled": self.cancelled.ravel()})
+        return frame.sort_values("cancelled", ascending=False, kind="stable", ignore_index=True)
+
+
+def effective_head(trace: Trace, layer: int, head: int) -> EffectiveHead:
+    """Return one head's attention and effective attention, with the cancelled share of all heads."""
+    layer, head = check_layer(layer, trace.layer_count), check_head(head, trace.head_count)
+    return EffectiveHead(
+        layer=layer,
+        head=head,
+        attention=np.asarray(trace.attentions[layer].head(head).dense()[0], dtype=np.float64),
+        effective=effective_attention(trace, layer)[head],
+        cancelled=cancelled_share(trace),
+        width=int(trace.block(layer).values.shape[2]),
+    )
+
+
+def cancelled_share(trace: Trace) -> Values:
+    """Return the share of every head's squared weights that has no effect, ‖A − A_eff‖² / ‖A‖², (L, H), in [0, 1]."""
+    shares = []
+    for layer in range(trace.layer_count):
+        weights = np.asarray(trace.attentions[layer].dense(), dtype=np.float64)
+        removed = ((weights - effective_attention(trace, layer)) ** 2).sum(axis=(1, 2))
+        shares.append(removed / (weights**2).sum(axis=(1, 2)))
+    return np.asarray(np.clip(np.array(shares), 0.0, 1.0))

@@ -24,9 +24,8 @@ from sightline.analysis.attribution_tables import (
     attributions_by_type,
     token_ranks,
 )
-from sightline.analysis.effective import EffectiveHead, effective_head
 from sightline.analysis.filters import TokenFilter
-from sightline.analysis.importance import head_importance_of
+from sightline.analysis.importance import EffectiveHead, effective_head, head_importance_of
 from sightline.analysis.internals import inside
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
 from sightline.analysis.maps import THUMBNAIL

@@ -3,8 +3,8 @@
 Pictures are pooled straight from the stored weights (`Attention.image`): 144 maps of a 4,096-token document cost
 megabytes where its matrices take 9.7 GB. Shapes: L layers, H heads, s pixels to a side, n tokens.
 
-A part of one head's map (`tile`) and the strongest relations of some tokens are read from single rows and columns of
-the attention operator and never build an n×n matrix, so they are found quickly in long documents.
+A part of one head's map (`pooled_tile`) and the strongest relations of some tokens are read from single rows and
+columns of the attention operator and never build an n×n matrix, so they are found quickly in long documents.
 """
 
 from __future__ import annotations
@@ -210,21 +210,10 @@ def attention_graphs(trace: Trace) -> dict[str, Floats]:
 TileSpan = tuple[int, int]
 
 
-def tile(source: AttentionSource, layer: int, head: int, rows: TileSpan, columns: TileSpan) -> Floats:
-    """Return the weights A[rows[0]:rows[1], columns[0]:columns[1]] of one head, (r, c), cut at the end of the text.
-
-    O(r·n) time and O(r·c) memory.
-    """
-    attention = source.attentions[check_layer(layer, source.layer_count)].head(check_head(head, source.head_count))
-    n = len(source.encoding)
-    (first, stop), (left, right) = (_clip_span(span, n, name) for span, name in ((rows, "rows"), (columns, "columns")))
-    return np.stack([attention.row(i)[0, left:right] for i in range(first, stop)])
-
-
 def pooled_tile(
     source: AttentionSource, layer: int, head: int, rows: TileSpan | None, columns: TileSpan | None, size: int
 ) -> NDArray[np.float64]:
-    """Return `tile` reduced to at most `size` pixels per side, (r, c), each pixel the mean of its cells.
+    """Return a part of the map of one head as at most `size` pixels per side, (r, c), each the mean of its cells.
 
     With rows [a, b), r = min(size, b − a) and row i belongs to pixel ⌊(i − a)·r/(b − a)⌋; likewise for columns. None
     stands for all tokens. Spans beyond the text are refused. O((b − a)·n) time, one row in memory at a time.
@@ -272,13 +261,6 @@ def strongest_relations(
     attended /= len(layer_numbers) * len(positions)
     attending /= len(layer_numbers)
     return {"attended": _strongest(attended, k), "attending": _strongest(attending, k)}
-
-
-def _clip_span(span: TileSpan, n: int, name: str) -> TileSpan:
-    first, stop = span
-    if not 0 <= first < min(stop, n):
-        raise OptionError(f"{name} {first}-{stop} hold no token of the document, which has {n} (0-{n - 1}).")
-    return first, min(stop, n)
 
 
 def _check_span(span: TileSpan | None, n: int, name: str) -> TileSpan:

@@ -192,7 +192,7 @@ def sinks(received: npt.ArrayLike, tokens: Sequence[str], period: int = SINK_PER
 
 
 def is_sink(received: npt.ArrayLike, position: int) -> bool:
-    """Say whether a token receives at least three times as much as the median of its neighbours; received (n,)."""
+    """Return whether a token receives at least three times as much as the median of its neighbours; received (n,)."""
     values = score_vector(received, "received")
     return _compare_with_neighbours(values, check_position(position, len(values)), "").flagged
 

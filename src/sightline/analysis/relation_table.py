@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import check_head_weights
 from sightline.errors import OptionError
-from sightline.metrics.token_sets import descending_ranks
+from sightline.metrics.score_inputs import descending_ranks
 from sightline.settings.inspection import PartnerCount as PartnerCount
 from sightline.settings.values import check_count, check_head, check_layer, check_one_of
 from sightline.text import Encoding
@@ -277,9 +277,9 @@ class RelationCounts:
         *,
         count: PartnerCount | None = None,
     ) -> float | None:
-        """Return the share of the tokens that the counted lists could hold which they do hold.
+        """Return the fraction of possible partners that the counted lists contain.
 
-        At 1 counts do not rank words, and near 1 hardly. Where tokens are counted, the lists of a token in different
+        At 1, counts do not rank words; near 1, hardly. Where tokens are counted, the lists of a token in different
         layers and heads complete each other. None for documents of more than `SHORT_DOCUMENT` tokens: not checked.
         """
         if self.visible_pairs is None:
@@ -292,17 +292,6 @@ class RelationCounts:
             chosen = self.visible_pairs[:-1] if layer is None else self.visible_pairs[layer]
             possible = chosen.sum() * (heads if head is None else 1)
         return float(self.counts(direction, layer, head, count=count).sum() / possible) if possible else 0.0
-
-    def is_saturated(
-        self,
-        direction: Direction = "attended",
-        layer: int | None = None,
-        head: int | None = None,
-        *,
-        count: PartnerCount | None = None,
-    ) -> bool:
-        """Return whether the counted lists hold every token that they could hold, so that counts do not rank words."""
-        return self.saturation(direction, layer, head, count=count) == 1.0
 
     def _unit_counts(
         self,

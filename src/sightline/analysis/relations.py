@@ -18,8 +18,7 @@ found with -1 is no partner. O(stored weights) time and memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +39,12 @@ from sightline.analysis.source import AttentionSource, Booleans, track
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention, TopK
 from sightline.errors import UnsupportedError
 from sightline.progress import Progress
-from sightline.settings.values import check_count, check_head, check_layer, check_one_of, check_position
+from sightline.settings.values import check_count
 from sightline.text import Encoding
 from sightline.text.units import units_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _DROPPED = -1.0
 
@@ -104,65 +103,8 @@ def _clear_dropped(partners: TopK, keep: Booleans) -> TopK:
     return TopK(np.where(none, 0, partners.values), np.where(none, -1, partners.indices))
 
 
-Side = Literal["attended", "attending"]
 Indices = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.signedinteger[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class LayerRelations:
-    """The strongest partners of every token in one layer; -1 where a token has fewer than k (or is filtered out)."""
-
-    encoding: Encoding
-    layer: int
-    attended: TopK
-    """values and indices (H, n, k)."""
-    attending: TopK
-
-    def of_token(self, position: int, head: int, direction: Side = "attended") -> list[tuple[int, float]]:
-        """Return the partners of one token in one head, strongest first: (position, weight)."""
-        partners = self._side(direction)
-        head = check_head(head, len(partners.indices))
-        position = check_position(position, len(self.encoding))
-        pairs = zip(partners.indices[head, position], partners.values[head, position], strict=True)
-        return [(int(partner), float(weight)) for partner, weight in pairs if partner >= 0]
-
-    def to_frame(self, direction: Side = "attended", head: int | None = None) -> pd.DataFrame:
-        """Return one row per relation: layer, head, position, token, rank, partner, partner_token, weight."""
-        import pandas as pd
-
-        partners = self._side(direction)
-        heads = range(len(partners.indices)) if head is None else [check_head(head, len(partners.indices))]
-        tokens = np.array(self.encoding.tokens, dtype=object)
-        indices, values = partners.indices[heads], partners.values[heads]
-        which, position, rank = np.nonzero(indices >= 0)
-        partner = indices[which, position, rank]
-        return pd.DataFrame(
-            {
-                "layer": self.layer,
-                "head": np.asarray(heads)[which],
-                "position": position,
-                "token": tokens[position],
-                "rank": rank + 1,
-                "partner": partner,
-                "partner_token": tokens[partner],
-                "weight": values[which, position, rank],
-            }
-        )
-
-    def _side(self, direction: str) -> TopK:
-        check_one_of("direction", direction, ("attended", "attending"))
-        partners: TopK = getattr(self, direction)
-        return partners
-
-
-def layer_relations(
-    source: AttentionSource, layer: int, k: int = 10, filter: TokenFilter | None = None
-) -> LayerRelations:
-    """Return the k strongest partners of every token in one layer; fewer where fewer may attend."""
-    layer = check_layer(layer, source.layer_count)
-    partners = top_partners(source.attentions[layer], *resolve_partners(source, k, filter))
-    return LayerRelations(source.encoding, layer, *partners)
 
 
 def relation_counts(

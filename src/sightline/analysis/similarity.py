@@ -41,9 +41,8 @@ from sightline.metrics.agreement import (
     spearman_rows,
 )
 from sightline.metrics.chance import TokenScores, central_interval, shuffled_blocks
-from sightline.metrics.score_inputs import is_constant, score_pair, token_mask
+from sightline.metrics.score_inputs import descending_ranks, is_constant, score_pair, token_mask
 from sightline.metrics.statistics import Interval, bootstrap_interval
-from sightline.metrics.token_sets import descending_ranks
 from sightline.results.explanation import Explanation
 from sightline.settings.values import check_count
 from sightline.text.units import Level, units_of
@@ -94,19 +93,12 @@ class Similarity:
         """Return one row per statistic with its setting: value, chance, chance_low, chance_high."""
         import pandas as pd
 
-        names = list(self.values)
+        scaled = "scaled_by_document" if self.by_document else "scaled"
+        columns = ("layers", scaled, "masked", "units", "statistic", "value", "chance", "chance_low", "chance_high")
+        setting = (self.layers, self.scaled, self.masked, self.units)
+        chances = {name: (level.mean, level.low, level.high) for name, level in self.chance.items()}
         return pd.DataFrame(
-            {
-                "layers": [self.layers] * len(names),
-                "scaled_by_document" if self.by_document else "scaled": [self.scaled] * len(names),
-                "masked": [self.masked] * len(names),
-                "units": [self.units] * len(names),
-                "statistic": names,
-                "value": [self.values[name] for name in names],
-                "chance": [self.chance[name].mean for name in names],
-                "chance_low": [self.chance[name].low for name in names],
-                "chance_high": [self.chance[name].high for name in names],
-            }
+            [(*setting, name, value, *chances[name]) for name, value in self.values.items()], columns=list(columns)
         )
 
 
@@ -194,17 +186,14 @@ def document_similarity(
     by_document: bool = False,
     filter: TokenFilter | None = None,
     level: Level = "word",
-    mask_mode: MaskMode = "drop",
-    p: float = 0.9,
-    share: float = 0.05,
-    permutations: int = 200,
-    seed: int = 0,
+    **options: Any,
 ) -> tuple[Similarity, ...]:
     """Compare attention and attribution of one document in every setting.
 
     Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
     Specials are never compared. by_document: the weights are the importance of the heads in this document
-    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number.
+    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number. options: those of
+    `compare_scores`.
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
@@ -219,17 +208,7 @@ def document_similarity(
         if not len(units):
             similarity = Similarity(0, {}, {}, note="The document has no words to compare.")
         else:
-            similarity = compare_scores(
-                attention,
-                attribution,
-                keep,
-                mask_mode=mask_mode,
-                p=p,
-                share=share,
-                permutations=permutations,
-                seed=seed,
-                tokens=tokens,
-            )
+            similarity = compare_scores(attention, attribution, keep, tokens=tokens, **options)
         scaled, masked = weights is not None, mask is not None
         results.append(replace(similarity, layers=str(choice), scaled=scaled, by_document=by_document, masked=masked))
     return tuple(results)
@@ -368,21 +347,15 @@ class SimilarityTable:
         """Return one row per cell: layers, scaled, masked, statistic, p, mean, std, low, high, chance, documents."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                "layers": [cell.layers for cell in self.cells],
-                "scaled": [cell.scaled for cell in self.cells],
-                "masked": [cell.masked for cell in self.cells],
-                "statistic": [cell.statistic for cell in self.cells],
-                "p": np.array([cell.p for cell in self.cells], dtype=np.float64),
-                "mean": [cell.mean.mean for cell in self.cells],
-                "std": [cell.std for cell in self.cells],
-                "low": [cell.mean.low for cell in self.cells],
-                "high": [cell.mean.high for cell in self.cells],
-                "chance": [cell.chance for cell in self.cells],
-                "documents": [cell.documents for cell in self.cells],
-            }
-        )
+        columns = ("layers", "scaled", "masked", "statistic", "p", "mean", "std", "low", "high", "chance", "documents")
+        rows = [
+            (
+                *(cell.layers, cell.scaled, cell.masked, cell.statistic, cell.p),
+                *(cell.mean.mean, cell.std, cell.mean.low, cell.mean.high, cell.chance, cell.documents),
+            )
+            for cell in self.cells
+        ]
+        return pd.DataFrame(rows, columns=list(columns)).astype({"p": np.float64})
 
 
 def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> tuple[SimilarityCell, ...]:

@@ -49,10 +49,10 @@ def evaluate(settings: EvaluateSettings) -> None:
         with starting(progress):
             from sightline.api.load import load
             from sightline.corpus.streaming import Selection, read_selection
-            from sightline.evaluation.choice import chosen_methods
             from sightline.evaluation.data_set import evaluate as run
+            from sightline.evaluation.evaluation_storage import EVALUATION
             from sightline.evaluation.ranking import Ranking
-            from sightline.evaluation.storage import EVALUATION
+            from sightline.evaluation.subject import chosen_methods
             from sightline.files.ownership import check_output_folder
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of

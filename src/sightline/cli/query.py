@@ -90,7 +90,7 @@ def query(settings: QueryCommand) -> None:
         raise UsageError("Parquet output cannot be printed: name a file with -o.")
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.corpus.slices import compare_slices
+            from sightline.corpus.aggregation import compare_slices
             from sightline.corpus.store import open_run
             from sightline.files.writing import check_writable, write_whole
 

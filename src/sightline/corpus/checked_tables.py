@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from sightline.corpus import tables
-from sightline.corpus.arrow import dataset, pa, pc
-from sightline.corpus.storage import Storage
+from sightline.corpus.run_storage import Storage
+from sightline.corpus.tables import dataset, pa, pc
 from sightline.errors import InputError
 from sightline.files.foreign import first_line, quote
 from sightline.results.check import Matters

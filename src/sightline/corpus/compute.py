@@ -2,13 +2,21 @@
 
 Documents run one at a time, not in padded batches: rounding would depend on the rest of a batch, and the results of a
 run that was interrupted, or that left out a document, would differ in the last digits.
-"""
+
+All engines run a `UnitWorker`, which computes work units in a process that loads the model once. A document that fails
+is recorded with its error. A document that kills its process (out of memory, a crash in native code) cannot record
+anything, so the worker logs each document in a file before it starts; when a unit is started again in the same run, a
+document that was started twice and never finished is skipped and recorded."""
 
 from __future__ import annotations
 
+import gc
 import json
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,15 +28,18 @@ from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import document_similarity
 from sightline.api.model import Model
 from sightline.corpus import tables
-from sightline.corpus.arrow import pa
-from sightline.corpus.plan import PlannedDocument
-from sightline.corpus.settings import RunSettings
-from sightline.errors import UnsupportedError
+from sightline.corpus.plan import PlannedDocument, read_documents
+from sightline.corpus.run_storage import RunFolder
+from sightline.corpus.settings import ModelSource, RunSettings
+from sightline.corpus.tables import pa
+from sightline.errors import SightlineError, UnsupportedError, UsageError
+from sightline.files.foreign import check_regular
+from sightline.files.processes import exempt_loaded_objects, release_memory, resident_bytes
 from sightline.methods import METHODS
 from sightline.models import ALL
 from sightline.passes.trace import Trace
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_records import TargetRecord
+from sightline.results.explanation_storage import TargetRecord
 from sightline.results.records import to_plain
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of
@@ -53,7 +64,7 @@ class UnitTables:
 
     def build(self) -> dict[str, pa.Table]:
         """Return all tables."""
-        built = {name: tables.table_of(rows, tables.SCHEMAS[name]) for name, rows in self.rows.items()}
+        built = {name: pa.Table.from_pylist(rows, schema=tables.SCHEMAS[name]) for name, rows in self.rows.items()}
         return {**built, "tokens": _join_columns(self.tokens, tables.token_schema(self.score_columns))}
 
 
@@ -282,3 +293,134 @@ def _type_columns(encoding: Encoding, words: Units) -> ScoreColumns:
 def _strings_of_tokens(of_words: Sequence[str | None], owner: npt.NDArray[np.integer[Any]]) -> pa.Array:
     """Return the string of each token's word, null for tokens outside words."""
     return pa.array([of_words[word] if word >= 0 else None for word in owner.tolist()], pa.string())
+
+
+MOST_DEATHS = 2
+"""How often a process may die while explaining a document before the document is skipped."""
+MOST_WRITING_DEATHS = 5
+_WRITING = -1
+"""Logged instead of a document while the tables of a unit are written."""
+KILLED = "killed"
+"""The kind of error recorded for a document that was skipped."""
+_GROWTH = 1.25
+_ALLOWANCE = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a run needs."""
+
+    folder: str
+    model: ModelSource
+    settings: RunSettings
+    run: str
+    """Distinguishes the logs of this run from those of earlier ones."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of computing a unit."""
+
+    unit: str
+    documents: int
+    """Documents computed."""
+    failed: int
+    """Documents that failed."""
+    cpu_seconds: float
+    """Computing time, with that of reading and writing the files."""
+    worn: bool = False
+    """Whether the process occupies much more memory than at first and should be replaced."""
+
+
+class UnitWorker:
+    """Computes units one after the other."""
+
+    def __init__(self, job: Job, model: Model | None = None) -> None:
+        self.job = job
+        self.folder = RunFolder(job.folder)
+        self.model = job.model.load() if model is None else model
+        self._first_size: int | None = None
+        exempt_loaded_objects()
+
+    def close(self) -> None:
+        """Undo what concerns the whole process; necessary only if the process goes on with something else."""
+        gc.unfreeze()
+
+    def compute(self, unit: str) -> Outcome:
+        """Compute a unit, write its tables, and return the outcome."""
+        start = time.process_time()
+        note = _AttemptLog(self.folder.storage.attempt_log(self.job.run, unit), self.job.run)
+        deaths = note.deaths()
+        results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
+        documents = read_documents(self.folder, unit)
+        for document in documents:
+            if deaths[document.document] >= MOST_DEATHS:
+                results.add_error(document, KILLED, f"The process ended {MOST_DEATHS} times while explaining it.")
+                continue
+            note.begin(document.document)
+            self._explain(document, results)
+            note.end(document.document)
+        if deaths[_WRITING] >= MOST_WRITING_DEATHS:
+            raise UsageError(
+                f"The process ended {MOST_WRITING_DEATHS} times while writing unit {unit} to '{self.folder.path}'."
+            )
+        note.begin(_WRITING)
+        self.folder.write_unit(unit, results.build())
+        note.remove()
+        failed = len(results.rows["errors"])
+        del results
+        release_memory()
+        return Outcome(unit, len(documents) - failed, failed, time.process_time() - start, self._has_grown())
+
+    def _explain(self, document: PlannedDocument, results: UnitTables) -> None:
+        try:
+            explain_document(self.model, document, self.job.settings, results)
+        except Exception as error:
+            results.add_error(document, type(error).__name__, _describe_error(error))
+
+    def _has_grown(self) -> bool:
+        size = resident_bytes()
+        self._first_size = self._first_size or size
+        return size > _GROWTH * self._first_size + _ALLOWANCE
+
+
+class _AttemptLog:
+    """A log of the documents that were started and finished in one run; removed when the unit is complete."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        self.path = path
+        self._first_line = f"run {run}\n"
+
+    def deaths(self) -> Counter[int]:
+        """Return how often each document was started and never finished; begin a new log if there is none."""
+        counts: Counter[int] = Counter()
+        check_regular(self.path, UsageError)
+        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
+        if lines[:1] != [self._first_line]:  # there is none, or that of an earlier run
+            self.path.write_text(self._first_line)
+            return counts
+        for line in lines[1:]:
+            word, _, number = line.partition(" ")
+            counts[int(number)] += 1 if word == "begin" else -1
+        return counts
+
+    def begin(self, document: int) -> None:
+        """Log that a document is started."""
+        self._add(f"begin {document}")
+
+    def end(self, document: int) -> None:
+        """Log that a document is finished."""
+        self._add(f"end {document}")
+
+    def _add(self, line: str) -> None:
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+
+    def remove(self) -> None:
+        """Delete the log."""
+        self.path.unlink(missing_ok=True)
+
+
+def _describe_error(error: Any) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, SightlineError) else f"{type(error).__name__}: {text[:500]}"

@@ -18,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -196,15 +197,7 @@ def _not_text(path: Path, number: int) -> InputError:
     )
 
 
-def _csv_rows(path: Path, _text: str) -> Rows:
-    yield from _table_rows(path, None)
-
-
-def _tsv_rows(path: Path, _text: str) -> Rows:
-    yield from _table_rows(path, "\t")
-
-
-def _table_rows(path: Path, delimiter: str | None) -> Rows:
+def _table_rows(path: Path, _text: str, *, delimiter: str | None = None) -> Rows:
     """Yield the rows below a header line; by default the delimiter is the most frequent of , ; and tab."""
     lines = _lines(path)
     first = next(lines, "")
@@ -348,8 +341,8 @@ def _check_parquet(path: Path, metadata: Any) -> None:
 
 
 _READERS: dict[str, Callable[[Path, str], Rows]] = {
-    ".csv": _csv_rows,
-    ".tsv": _tsv_rows,
+    ".csv": _table_rows,
+    ".tsv": partial(_table_rows, delimiter="\t"),
     ".jsonl": _json_line_rows,
     ".ndjson": _json_line_rows,
     ".json": _json_rows,

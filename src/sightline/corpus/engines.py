@@ -23,7 +23,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from sightline.api.model import Model
-from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
+from sightline.corpus.compute import Job, Outcome, UnitWorker
 from sightline.errors import ModelError, OptionError, SightlineError, UsageError
 from sightline.files.children import Channel, Child, Message, wait_for_messages
 from sightline.registry import suggestion

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sightline.api.model import Model
-from sightline.corpus.folder import MANIFEST, RunFolder
-from sightline.corpus.plan import Plan, digest_of, metadata_of
+from sightline.corpus.plan import digest_of, metadata_of
+from sightline.corpus.run_storage import MANIFEST, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import SCHEMAS
@@ -53,10 +53,8 @@ _NOT_COMPUTED = frozenset({"architectures", "dtype", "transformers_version", "_n
 """Settings of a model that do not change what it computes, or that are compared by themselves."""
 
 
-def describe_run(
-    model: Model, data: Mapping[str, Any], selection: Selection, settings: RunSettings, plan: Plan | None = None
-) -> dict[str, Any]:
-    """Return the manifest of a run."""
+def describe_run(model: Model, data: Mapping[str, Any], selection: Selection, settings: RunSettings) -> dict[str, Any]:
+    """Return the manifest of a run that has no plan yet."""
     provenance = model.provenance()
     return {
         **ManifestRecord.header(),
@@ -75,7 +73,7 @@ def describe_run(
         "selection": asdict(selection),
         "settings": settings.to_dict(),
         "versions": [{name: provenance[name] for name in _VERSIONS}],
-        "plan": None if plan is None else plan.to_dict(),
+        "plan": None,
     }
 
 
@@ -232,7 +230,7 @@ def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
 
 
 def is_longer_run(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
-    """Say whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
+    """Return whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
     before, now = recorded["selection"]["limit"], requested["selection"]["limit"]
     # A sample of more rows is another sample.
     return requested["selection"]["sample"] is None and before is not None and (now is None or now > before)

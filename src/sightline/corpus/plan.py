@@ -22,11 +22,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from sightline.corpus import tables
-from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
-from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
+from sightline.corpus.run_storage import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
+from sightline.corpus.tables import pa
 from sightline.errors import InputError
 from sightline.text import Example
 
@@ -111,7 +111,7 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
             records.append(record)
             unreadable += record["document"] is None
         count += len(records)
-        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, block_name(blocks)))
+        folder.write_table(pa.Table.from_pylist(records, schema=tables.ROWS), folder.file(ROWS, block_name(blocks)))
         blocks += 1
         for unit in _cut(documents, settings):
             digest = hashlib.sha256("".join(document.digest for document in unit).encode()).hexdigest()[:10]
@@ -119,7 +119,8 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
             sizes.append(len(unit))
             characters.append(sum(document.characters for document in unit))
             folder.write_table(
-                tables.table_of([document._asdict() for document in unit], tables.TEXTS), folder.file(TEXTS, names[-1])
+                pa.Table.from_pylist([document._asdict() for document in unit], schema=tables.TEXTS),
+                folder.file(TEXTS, names[-1]),
             )
     if not count:
         raise InputError("The data set is empty: no row is selected.")

@@ -1,7 +1,7 @@
 """Rebuild a Report from the tables of a store: encoding, explanations, and checks of one document.
 
 Scores are those of the table, with 20 significant bits; scores by layer and the inside of the model are not stored.
-Everything is checked as in a saved explanation (`results.explanation_records`).
+Everything is checked as in a saved explanation (`results.explanation_storage`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sightline.errors import InputError
 from sightline.files.foreign import parse_json
 from sightline.models.tasks import TASKS
 from sightline.results.explanation import Explanation, fingerprint_scores
-from sightline.results.explanation_records import DocumentRecord, ScoresRecord
+from sightline.results.explanation_storage import DocumentRecord, ScoresRecord
 from sightline.results.records import ArrayRecord, reading
 from sightline.results.report import Report
 from sightline.text import Encoding
@@ -120,5 +120,5 @@ def _explanation(
 
 
 def _json(text: Any, name: str) -> Any:
-    """Return the value of a JSON text, None where there is none."""
+    """Return the value of a JSON text; None for missing values."""
     return parse_json(text.encode(), error=InputError, name=f"'{name}'") if isinstance(text, str) else None

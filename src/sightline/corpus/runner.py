@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.api.model import Model
 from sightline.corpus import manifest as manifests
-from sightline.corpus.compute import score_columns
+from sightline.corpus.compute import Job, score_columns
 from sightline.corpus.engines import Engine, InlineEngine, make_engine
-from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, read_plan, write_plan
+from sightline.corpus.run_storage import MANIFEST, RunFolder
 from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource, RunSettings
 from sightline.corpus.streaming import Row, Selection, stream_examples
-from sightline.corpus.unit_worker import Job
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files.ownership import not_empty
 from sightline.methods import METHODS

@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.corpus import tables
-from sightline.corpus.aggregation import AggregateBy, AggregateRule, aggregate
-from sightline.corpus.arrow import pa
+from sightline.corpus.aggregation import aggregate as aggregate_words
 from sightline.corpus.checked_tables import TableReader
-from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
 from sightline.corpus.plan import Plan, block_name, read_plan
 from sightline.corpus.rebuild import rebuild_report
+from sightline.corpus.run_storage import ROWS, TEXTS, RunFolder
 from sightline.corpus.settings import PREDICTED
-from sightline.corpus.tables import quote
+from sightline.corpus.tables import pa, quote
 from sightline.errors import InputError, OptionError
 from sightline.files.foreign import printable
 from sightline.metrics.statistics import mean_interval
@@ -249,40 +248,7 @@ class Store:
         """Return the rows that could not be read or explained, each with its error."""
         return self.sql("SELECT row, id, status, error FROM documents WHERE error IS NOT NULL ORDER BY row")
 
-    def aggregate(
-        self,
-        by: AggregateBy = "word",
-        method: str | None = None,
-        class_: str | int | None = None,
-        rule: AggregateRule = "mean-present",
-        *,
-        where: str | None = None,
-        min_documents: int | None = None,
-        top: int | None = None,
-        interval: bool = False,
-        seed: int = 0,
-    ) -> pd.DataFrame:
-        """Return the score of every word over the data set, largest first (`corpus.aggregation`).
-
-        by: "word" as written, "type" in folded case, or "position" of tokens. method: by default the first of the run.
-        class_: the class that the scores are for. rule: "mean-all" divides the sum of a word's scores by the number of
-        all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
-        the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
-        documents. top: only this many with the largest and with the smallest scores. interval: add `low` and
-        `high`, a 95 % interval over documents; words in fewer than six documents have none.
-        """
-        return aggregate(
-            self,
-            by,
-            method,
-            class_,
-            rule,
-            where=where,
-            min_documents=min_documents,
-            top=top,
-            interval=interval,
-            seed=seed,
-        )
+    aggregate = aggregate_words
 
     def heads(self) -> pd.DataFrame:
         """Return the mean importance of every head over the documents, raw and mapped onto 0 to 1."""

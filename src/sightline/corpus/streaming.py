@@ -19,10 +19,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
+from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
+from sightline.settings.data import Selection as Selection
 from sightline.settings.extras import require
-from sightline.settings.values import check_count
 from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row
 
@@ -43,33 +43,6 @@ class Row:
     """Its position in the data set, from 0, before any filter."""
     example: Example | None
     error: str = ""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which fields and which rows of a data set are used."""
-
-    text: str = TEXT
-    """Field that holds the text."""
-    pair: str = PAIR
-    """Field that holds the second text, if there is one."""
-    label: str = LABEL
-    """Field that holds the label, if there is one."""
-    split: str | None = None
-    """Keep the rows with this value in the field 'split', or this split of a saved data set."""
-    where: str | None = None
-    """An SQL condition on the fields, such as "year >= 2020"."""
-    limit: int | None = None
-    """Keep the first so many of the rows for which the condition holds."""
-    sample: int | None = None
-    """Draw so many of the rows that are left, at random."""
-    seed: int = 0
-    """Seed of the random sample."""
-
-    def __post_init__(self) -> None:
-        for name in ("limit", "sample"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
 
 
 def stream_examples(source: Any, selection: Selection | None = None) -> Iterator[Row]:

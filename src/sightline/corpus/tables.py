@@ -11,12 +11,25 @@ space.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.corpus.arrow import pa
+from sightline.settings.extras import require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import dataset
+else:
+    pa, pc, dataset = (
+        require(module, "corpus", "Storing results in tables")
+        for module in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")
+    )
+
+__all__ = ["dataset", "pa", "pc"]
+"""Arrow, which is part of the extra `corpus`; other modules take it from here."""
 
 FINISHED = "documents"
 """The table that is written last."""
@@ -136,13 +149,6 @@ def token_schema(score_columns: Sequence[str]) -> pa.Schema:
     for name in score_columns:
         schema = schema.append(pa.field(name, pa.float32()))
     return schema
-
-
-def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table."""
-    return pa.table(
-        {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in schema}, schema=schema
-    )
 
 
 def quote(name: str) -> str:

@@ -26,15 +26,18 @@ import numpy as np
 
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
-from sightline.evaluation.choice import check_method_options, check_model, chosen_methods, list_names
+from sightline.evaluation.result import Agreement, Failure, Pair, layer_name
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
+    check_method_options,
+    check_model,
     choose_target,
+    chosen_methods,
     encode_example,
     explain_by_each,
     label_classes,
+    list_names,
     report_document,
     seed_for,
     seeded_options,
@@ -129,23 +132,20 @@ def compare(
     if same_prediction or target == "label":
         _check_same_classes(named)
     examples = read_dataset(dataset, limit)
-    comparison = _Comparison(
-        named,
-        names,
-        statistics,
-        between,
-        level,
-        target,
-        check_quantity(quantity),
-        reference,
-        magnitude,
-        special,
-        same_prediction,
-        check_count("permutations", permutations),
-        check_count("seed", seed, None),
-        check_method_options(options, [*names, *([reference] if reference is not None else [])]),
-        _classes_of_labels(named, examples) if target == "label" else {name: {} for name in named},
-    )
+    settings: dict[str, Any] = {
+        "level": level,
+        "target": target,
+        "quantity": check_quantity(quantity),
+        "reference": reference,
+        "magnitude": magnitude,
+        "special": special,
+        "same_prediction": same_prediction,
+        "permutations": check_count("permutations", permutations),
+        "seed": check_count("seed", seed, None),
+        "options": check_method_options(options, [*names, *([reference] if reference is not None else [])]),
+    }
+    classes = _classes_of_labels(named, examples) if target == "label" else {name: {} for name in named}
+    comparison = _Comparison(named, names, statistics, between, classes, **settings)
     done: list[str] = []
     complete = True
     try:
@@ -162,18 +162,7 @@ def compare(
         documents=tuple(done),
         metrics=tuple(statistics),
         failures=tuple(comparison.failures),
-        settings={
-            "level": level,
-            "target": target,
-            "quantity": quantity,
-            "reference": reference,
-            "magnitude": magnitude,
-            "special": special,
-            "same_prediction": same_prediction,
-            "permutations": permutations,
-            "seed": seed,
-            "options": comparison.options,
-        },
+        settings=settings,
         provenance={name: model.provenance() for name, model in named.items()},
         complete=complete,
     )
@@ -254,6 +243,8 @@ class _Comparison:
     methods: Sequence[str]
     statistics: Sequence[str]
     between: Literal["methods", "layers", "models"]
+    classes: Mapping[str, Mapping[Label, int | None]]
+    """By model: the class that each label of the data set means."""
     level: Level
     target: TargetChoice
     quantity: Quantity
@@ -264,8 +255,6 @@ class _Comparison:
     permutations: int
     seed: int
     options: Mapping[str, Mapping[str, Any]]
-    classes: Mapping[str, Mapping[Label, int | None]]
-    """By model: the class that each label of the data set means."""
 
     def __post_init__(self) -> None:
         self.pairs: list[Pair] = []
@@ -399,7 +388,7 @@ def _classes_of_labels(models: Mapping[str, Model], examples: Sequence[Example])
 
 
 def _predict_differently(first: Prediction | None, second: Prediction | None) -> bool:
-    """Say whether two models predict different classes, which are matched by name."""
+    """Return whether two models predict different classes, which are matched by name."""
     if first is None or second is None or first.label == second.label:
         return False
     index = None if second.label in first.labels else class_named(second.label, first.labels)

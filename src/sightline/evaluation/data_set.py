@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from sightline.corpus import read_dataset
 from sightline.errors import InputError
-from sightline.evaluation.choice import check_method_options, check_model, chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
 from sightline.evaluation.result import Evaluation
-from sightline.evaluation.subject import TargetChoice, each_document, has_gold, label_classes
+from sightline.evaluation.subject import (
+    TargetChoice,
+    check_method_options,
+    check_model,
+    chosen_methods,
+    chosen_metrics,
+    each_document,
+    has_gold,
+    label_classes,
+)
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import Compat, check_ratios

@@ -35,6 +35,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from sightline.analysis.source import track
 from sightline.api.model import Model
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
@@ -85,7 +86,7 @@ def parts_from_the_top(network: Network) -> dict[str, list[tuple[str, nn.Paramet
 def cascade(model: Model, seed: int) -> Iterator[tuple[str, Model]]:
     """Yield (the part that is now random too, the model with all parts so far random), from the top down.
 
-    The models share one copy of the network, which changes under way: use each before asking for the next.
+    The models share one copy of the network, which every step changes: use each before requesting the next.
     """
     original = model.network
     module = copy.deepcopy(original.module)
@@ -285,7 +286,7 @@ def _compare_stages(
     examples = read_dataset(documents)
     originals = [
         _explain_document(model, example, names, None, seed)
-        for example in _report_examples(examples, "explaining with the trained model", progress)
+        for example in track(examples, "explaining with the trained model", progress)
     ]
     comparisons: list[Comparison] = []
     chance: dict[tuple[str, str], tuple[float, float]] = {}
@@ -293,7 +294,7 @@ def _compare_stages(
     for stage, other in stages:
         seen.append(stage)
         pairs: dict[str, list[tuple[TokenScores, TokenScores]]] = {name: [] for name in names}
-        watched = _report_examples(examples, f"explaining with random {stage}", progress)
+        watched = track(examples, f"explaining with random {stage}", progress)
         for example, original in zip(watched, originals, strict=True):
             changed = _explain_document(other, example, names, original.target, seed)
             for name in names:
@@ -366,10 +367,3 @@ def _chance(pairs: Sequence[tuple[TokenScores, TokenScores]], seed: int) -> tupl
         total += spearman_rows(np.abs(first.sums()), np.abs(rows))
     low, high = np.quantile(total / len(pairs), [0.025, 0.975])
     return float(low), float(high)
-
-
-def _report_examples(examples: Sequence[Example], stage: str, progress: Progress | None) -> Iterator[Example]:
-    for number, example in enumerate(examples):
-        if progress is not None:
-            progress(stage, number, len(examples))
-        yield example

@@ -110,7 +110,7 @@ RUN = "run.json"
 WEIGHTS, OPTIMIZER, PROGRESS, HASHES = "model.safetensors", "optimizer.safetensors", "progress.json", "checkpoint.json"
 _HASHED = (WEIGHTS, OPTIMIZER, PROGRESS, TRAINER_STATE_NAME)
 _FILES = (HASHES, *_HASHED)
-"""In the order in which they are deleted: a checkpoint without hashes is none."""
+"""In the order of deletion: a folder without hashes does not count as a checkpoint."""
 _SCHEDULE = ("last_epoch", "_step_count", "_last_lr")
 """What changes in a learning rate scheduler."""
 _LARGEST_JSON = 200_000_000
@@ -281,7 +281,7 @@ def remove_checkpoint(work: Path, step: int) -> None:
 
 
 def clear_way(work: Path, *kept: Path) -> None:
-    """Delete all checkpoints but some; raise UsageError if something of others is in the way of a later one."""
+    """Delete all checkpoints but `kept`; raise UsageError if foreign files block the folder of a later one."""
     for step in _steps(work):
         folder = checkpoint_folder(work, step)
         if folder not in kept:
@@ -329,7 +329,7 @@ def _other_generators() -> dict[str, Any]:
 
 
 def _steps(work: Path) -> list[int]:
-    """Return the steps of the folders that are called like checkpoints; links are none of ours."""
+    """Return the steps of the folders that are named like checkpoints; links are ignored."""
     try:
         entries = [path for path in work.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:

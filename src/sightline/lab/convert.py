@@ -39,6 +39,12 @@ POSITIONS, WINDOW = 4096, 512
 FADE = 16
 """Rows over which two repeats of the position table are faded into each other."""
 CONVERTIBLE = ("bert", "roberta", "xlm-roberta", "camembert")
+_SHARED_SETTINGS = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range", "type_vocab_size"),
+    *("bos_token_id", "eos_token_id", "id2label", "label2id", "problem_type"),
+)
+"""Settings of a config that a Longformer has under the same names."""
 _TOLERANCE = 1e-4
 """Largest difference of outputs, relative to the largest output, between the two models on a short text."""
 
@@ -128,26 +134,11 @@ def to_longformer(module: Any, positions: int, window: int, seam: Seam = "tile")
     head = type(module).__name__.partition("For")[2]
     pad = int(source.pad_token_id or 0)
     config = transformers.LongformerConfig(
-        vocab_size=source.vocab_size,
-        hidden_size=source.hidden_size,
-        num_hidden_layers=source.num_hidden_layers,
-        num_attention_heads=source.num_attention_heads,
-        intermediate_size=source.intermediate_size,
-        hidden_act=source.hidden_act,
-        hidden_dropout_prob=source.hidden_dropout_prob,
-        attention_probs_dropout_prob=source.attention_probs_dropout_prob,
-        layer_norm_eps=source.layer_norm_eps,
-        initializer_range=source.initializer_range,
-        type_vocab_size=source.type_vocab_size,
+        **{name: getattr(source, name) for name in _SHARED_SETTINGS},
         max_position_embeddings=positions + pad + 1,  # positions count from pad + 1
         attention_window=[window] * source.num_hidden_layers,
         pad_token_id=pad,
-        bos_token_id=source.bos_token_id,
-        eos_token_id=source.eos_token_id,
         sep_token_id=getattr(source, "sep_token_id", None) or source.eos_token_id,
-        id2label=source.id2label,
-        label2id=source.label2id,
-        problem_type=source.problem_type,
     )
     if projection_of(source) != SOFTMAX:
         config.attention_projection = source.attention_projection

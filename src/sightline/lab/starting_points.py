@@ -209,7 +209,7 @@ def _trainable(network: Network, tokenizer: Any) -> Any:
     if tokenizer is None:
         raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
     if tokenizer.pad_token_id is None:
-        # Causal models are often made without one; whoever pads then takes the token that ends a text.
+        # Causal models often have none; it is common to pad with the token that ends a text.
         if "pad" not in network.token_ids:
             raise ModelError(
                 "The tokenizer has neither a pad token nor one that ends a text, so texts cannot be padded."

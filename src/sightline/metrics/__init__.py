@@ -36,9 +36,8 @@ from sightline.metrics.faithfulness import (
 from sightline.metrics.plans import Plan, Quantity
 from sightline.metrics.plausibility import auprc, count_at_k, iou_f1, precision_at_k, recall_at_k, token_f1
 from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
-from sightline.metrics.score_inputs import SightlineWarning
+from sightline.metrics.score_inputs import SightlineWarning, mask_of, spans_of, tokens_in_characters, top_tokens
 from sightline.metrics.statistics import Interval, bootstrap_interval
-from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
 if TYPE_CHECKING:
     from sightline.metrics.measurement import Faithfulness, measure_faithfulness, measure_scores
@@ -97,14 +96,10 @@ __all__ = [
     "top_tokens",
 ]
 
-_ON_THE_MODEL = {
-    "Faithfulness": "sightline.metrics.measurement",
-    "measure_faithfulness": "sightline.metrics.measurement",
-    "measure_scores": "sightline.metrics.measurement",
-}
+_ON_THE_MODEL = ("Faithfulness", "measure_faithfulness", "measure_scores")
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_THE_MODEL:
-        return getattr(import_module(_ON_THE_MODEL[name]), name)
+        return getattr(import_module("sightline.metrics.measurement"), name)
     raise AttributeError(f"module 'sightline.metrics' has no attribute '{name}'")

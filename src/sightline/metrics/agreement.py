@@ -48,12 +48,14 @@ from sightline.metrics.registry import Chance, metric
 from sightline.metrics.score_inputs import (
     FloatArray,
     IntArray,
+    descending_order,
     is_constant,
     score_pair,
     token_mask,
+    top_count,
+    top_order,
     warn_convention,
 )
-from sightline.metrics.token_sets import descending_order, top_count, top_order
 from sightline.settings.values import check_count, check_fraction, check_one_of
 
 MaskMode = Literal["drop", "zero"]
@@ -116,7 +118,6 @@ def cosine_rows(a: FloatArray, rows: FloatArray, *, form: CosineForm = "raw", qu
 
 
 @metric(
-    name="cosine",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -182,7 +183,6 @@ def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
 
 
 @metric(
-    name="kendall",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -212,7 +212,6 @@ def spearman_rows(a: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 @metric(
-    name="spearman",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(-1, 1),
@@ -278,7 +277,6 @@ def rbo_rows(a: FloatArray, rows: FloatArray, *, p: float, depth: int | None = N
 
 
 @metric(
-    name="rbo",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -310,7 +308,6 @@ def average_overlap_rows(a: FloatArray, rows: FloatArray, *, depth: int | None =
 
 
 @metric(
-    name="average_overlap",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -338,7 +335,6 @@ def jaccard_rows(a: FloatArray, rows: FloatArray, *, share: float = 0.05) -> Flo
 
 
 @metric(
-    name="jaccard",
     kind="agreement",
     needs={"scores", "other_scores"},
     range=(0, 1),
@@ -359,7 +355,6 @@ def jaccard(a: npt.ArrayLike, b: npt.ArrayLike, *, share: float = 0.05) -> float
 
 
 @metric(
-    name="confidence",
     kind="confidence",
     needs={"class_scores", "target"},
     range=(-1, 1),
@@ -390,7 +385,6 @@ def confidence(class_scores: npt.ArrayLike, target: int, *, compat: Literal["att
 
 
 @metric(
-    name="confidence_published",
     kind="confidence",
     needs={"class_scores", "target"},
     range=(-1, 1),

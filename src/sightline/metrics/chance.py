@@ -10,24 +10,21 @@ The same seed gives the same numbers. A chance level of m permutations costs m s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import OptionError
-from sightline.metrics.agreement import MaskMode, masked_pair
 from sightline.metrics.registry import METRICS
 from sightline.metrics.score_inputs import (
     FloatArray,
     score_pair,
-    token_mask,
 )
-from sightline.metrics.statistics import Interval, block_sizes
-from sightline.settings.values import check_count, check_fraction
+from sightline.metrics.statistics import LEVEL, TAIL, Interval, block_sizes
+from sightline.settings.values import check_count
 from sightline.text.units import Units
 
 
@@ -78,66 +75,39 @@ def shuffled_blocks(
             yield rows
 
 
-def central_interval(draws: FloatArray, level: float = 0.95) -> Interval:
-    """Return mean and central `level` of draws (m,)."""
-    tail = (1.0 - check_fraction("level", level)) / 2.0
-    low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return Interval(float(draws.mean()), float(low), float(high), level, draws.size)
+def central_interval(draws: FloatArray) -> Interval:
+    """Return mean and central 95 % of draws (m,)."""
+    low, high = np.quantile(draws, [TAIL, 1.0 - TAIL])
+    return Interval(float(draws.mean()), float(low), float(high), LEVEL, draws.size)
 
 
-def _resolve_statistic(
-    statistic: str | Callable[..., float], options: Mapping[str, Any]
-) -> tuple[Callable[[FloatArray, FloatArray], float], Callable[[FloatArray, FloatArray], FloatArray] | None]:
-    """Return the statistic of two vectors and, where it has one, its form for many second vectors."""
-    if not isinstance(statistic, str):
-        registered = next((entry for entry in METRICS if entry.function is statistic), None)
-        rows = None if registered is None else registered.rows
-        return partial(statistic, **options), None if rows is None else partial(rows, **options)
+def chance_level(
+    statistic: str,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    permutations: int = 200,
+    seed: int = 0,
+    tokens: TokenScores | None = None,
+    **options: Any,
+) -> Interval:
+    """Return mean and central 95 % of statistic(a, shuffled b, **options) for a, b (n,).
+
+    `statistic` is the name of an agreement metric, with its registered options. tokens: where b are sums over tokens,
+    what they are sums of; then the scores of tokens change places.
+    """
     entry = METRICS.get(statistic)
     if entry.kind != "agreement" or not entry.needs <= {"scores", "other_scores"}:
         raise OptionError(
             f"Metric '{statistic}' measures {entry.kind} and needs {', '.join(sorted(entry.needs))}; a chance level "
             "needs an agreement metric of two explanations."
         )
-
-    def compute(a: FloatArray, b: FloatArray) -> float:
-        return entry.compute({"scores": a, "other_scores": b}.__getitem__, **options)
-
-    return compute, None if entry.rows is None else partial(entry.rows, **{**entry.options, **options})
-
-
-def chance_level(
-    statistic: str | Callable[..., float],
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    *,
-    keep: npt.ArrayLike | None = None,
-    mask_mode: MaskMode = "drop",
-    permutations: int = 200,
-    seed: int = 0,
-    level: float = 0.95,
-    tokens: TokenScores | None = None,
-    **options: Any,
-) -> Interval:
-    """Return mean and central interval of statistic(a, shuffled b, **options) for a, b (n,).
-
-    `statistic` is the name of an agreement metric (with its registered options) or a function of two vectors. The
-    scores of b change places among the entries in `keep` only, and the masked ones are then treated by `mask_mode` as
-    in `masked_pair`: so the level shows how much agreement the masking itself creates. tokens: where b are sums over
-    tokens, what they are sums of; then the scores of tokens change places.
-    """
-    compute, compute_rows = _resolve_statistic(statistic, options)
     first, second = score_pair(a, b)
-    is_kept = token_mask(keep, first.size)
-    first, second = masked_pair(first, second, is_kept, mask_mode)
-    if mask_mode == "drop":
-        tokens = None if tokens is None else tokens.select(np.flatnonzero(is_kept))
-        is_kept = np.ones(first.size, dtype=np.bool_)
     draws = []
-    for rows in shuffled_blocks(second, is_kept, permutations, seed, tokens):
-        rows[:, ~is_kept] = 0.0
-        if compute_rows is not None:
-            draws.append(compute_rows(first, rows))
+    for rows in shuffled_blocks(second, np.ones(first.size, dtype=np.bool_), permutations, seed, tokens):
+        if entry.rows is not None:
+            draws.append(entry.rows(first, rows, **{**entry.options, **options}))
         else:
-            draws.append(np.array([compute(first, row) for row in rows]))
-    return central_interval(np.concatenate(draws), level)
+            pairs = ({"scores": first, "other_scores": row} for row in rows)
+            draws.append(np.array([entry.compute(pair.__getitem__, **options) for pair in pairs]))
+    return central_interval(np.concatenate(draws))

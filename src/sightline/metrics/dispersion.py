@@ -59,7 +59,6 @@ def normalised_entropy(scores: npt.ArrayLike) -> float:
 
 
 @metric(
-    name="special_share",
     kind="dispersion",
     needs={"scores", "special"},
     range=(0, 1),
@@ -94,7 +93,6 @@ def normalised_rank(scores: npt.ArrayLike) -> FloatArray:
 
 
 @metric(
-    name="special_rank",
     kind="dispersion",
     needs={"scores", "special"},
     range=(0, 1),
@@ -118,7 +116,6 @@ def special_rank(scores: npt.ArrayLike, special: npt.ArrayLike) -> float:
 
 
 @metric(
-    name="anisotropy",
     kind="dispersion",
     needs={"hidden_states"},
     range=(-1, 1),

@@ -110,7 +110,6 @@ def _summarise(curve: FloatArray, ratios: npt.ArrayLike | None, summary: Summary
 
 
 @metric(
-    name="aopc",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -138,7 +137,6 @@ def aopc(
 
 
 @metric(
-    name="normalized_aopc",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),
@@ -156,7 +154,7 @@ def normalized_aopc(
 ) -> float:
     """Return (AOPC − low) / (high − low), in [0, 1], so that models can be compared; 0.5 where no order matters.
 
-    `bounds` starts with low and high (`orderings.extremes`): exact up to 8 words, from a beam search beyond. An order
+    `bounds` starts with low and high (`plans.extremes`): exact up to 8 words, from a beam search beyond. An order
     beyond what the beam found has 0 or 1.
     """
     low, high = bounds[:2]
@@ -166,7 +164,6 @@ def normalized_aopc(
 
 
 @metric(
-    name="log_odds",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(LOWEST_LOG, -LOWEST_LOG),
@@ -188,7 +185,6 @@ def log_odds(
 
 
 @metric(
-    name="comprehensiveness",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -210,7 +206,6 @@ def comprehensiveness(
 
 
 @metric(
-    name="sufficiency",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(-1, 1),
@@ -232,7 +227,6 @@ def sufficiency(
 
 
 @metric(
-    name="deletion",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),
@@ -248,7 +242,6 @@ def deletion(probabilities: npt.ArrayLike, original: float, *, ratios: npt.Array
 
 
 @metric(
-    name="insertion",
     kind="faithfulness",
     needs={"scores", "model"},
     range=(0, 1),

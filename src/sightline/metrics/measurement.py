@@ -21,18 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, SizeError
 from sightline.metrics.faithfulness import plan_of
-from sightline.metrics.orderings import Bounds, extremes
 from sightline.metrics.plans import (
     PROBABILITY,
+    Bounds,
     Compat,
     Plan,
+    extremes,
     random_score_order,
     removed_positions,
     score_order,
@@ -40,8 +41,7 @@ from sightline.metrics.plans import (
     unit_counts,
 )
 from sightline.metrics.registry import METRICS
-from sightline.metrics.score_inputs import FloatArray, IntArray, score_vector
-from sightline.metrics.token_sets import descending_order
+from sightline.metrics.score_inputs import FloatArray, IntArray, descending_order, score_vector
 from sightline.models import Network, Target
 from sightline.models.inputs import check_origin
 from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units
@@ -114,41 +114,24 @@ def measure_faithfulness(
     explanation: Explanation,
     metric: str = "aopc",
     *,
-    level: Level = "word",
-    replacement: Replacement | None = None,
-    ratios: Sequence[float] | None = None,
-    mask_pads: bool = False,
-    random_orderings: int = RANDOM_ORDERINGS,
-    reference_order: bool = True,
-    budget: int | None = None,
-    compat: Compat | None = None,
     seed: int = 0,
     progress: StepProgress | None = None,
+    **settings: Any,
 ) -> Faithfulness:
     """Measure one explanation by one faithfulness metric: value, curve, floor and reference.
 
     The probability is that of the explained class. Units are ordered by score, most supporting first, ties at random
-    (seeded). See `FaithfulnessSettings` for the options.
+    (seeded). settings: the fields of `FaithfulnessSettings`.
     """
     network = model if isinstance(model, Network) else model.network
     check_origin(explanation.encoding, explanation.provenance, network)
-    settings = FaithfulnessSettings(
-        level,
-        replacement,
-        None if ratios is None else tuple(ratios),
-        mask_pads,
-        random_orderings,
-        reference_order,
-        budget,
-        compat,
-    )
     measured = measure_scores(
         network,
         explanation.encoding,
         explanation.target,
         {explanation.method: explanation.scores},
         [metric],
-        settings,
+        FaithfulnessSettings(**settings),
         seed=seed,
         progress=progress,
     )
@@ -176,7 +159,7 @@ Asked = dict[str, list[Key]]
 
 
 class _Measurement:
-    """One document under way: what was asked for, then what came back."""
+    """The measurement of one document: requested curves first, then their values."""
 
     def __init__(
         self,

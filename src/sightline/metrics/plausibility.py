@@ -42,17 +42,21 @@ import numpy.typing as npt
 
 from sightline.errors import OptionError
 from sightline.metrics.registry import equal_scores, metric
-from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
-from sightline.metrics.statistics import block_sizes
-from sightline.metrics.token_sets import (
+from sightline.metrics.score_inputs import (
+    BoolArray,
+    FloatArray,
+    IntArray,
     TopTokens,
     kept_tokens,
     mask_of,
     rank_tokens,
+    score_vector,
     spans_of,
     token_spans,
     top_count,
+    warn_convention,
 )
+from sightline.metrics.statistics import block_sizes
 from sightline.settings.values import check_one_of
 
 RANDOM_CHOICES = 10_000
@@ -68,7 +72,6 @@ def _rank(scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | 
 
 
 @metric(
-    name="token_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -101,7 +104,6 @@ def token_f1(
 
 
 @metric(
-    name="auprc",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -147,7 +149,6 @@ def auprc(
 
 
 @metric(
-    name="iou_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
@@ -247,7 +248,6 @@ def _expected_counts(
 
 
 @metric(
-    name="count_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, math.inf),
@@ -264,7 +264,6 @@ def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: np
 
 
 @metric(
-    name="precision_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, 1),
@@ -281,7 +280,6 @@ def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep
 
 
 @metric(
-    name="recall_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
     range=(0, 1),

@@ -2,7 +2,7 @@
 
 A metric is one function on arrays. Its decorator says everything else about it:
 
-    @metric(name="kendall", kind="agreement", needs={"scores", "other_scores"}, range=(-1, 1), higher_is_better=True,
+    @metric(kind="agreement", needs={"scores", "other_scores"}, range=(-1, 1), higher_is_better=True,
             summary="...", citation="...")
     def kendall(a, b): ...
 
@@ -202,12 +202,12 @@ METRICS = MetricRegistry("metric", plugins=METRIC_PLUGINS)
 
 def metric(
     *,
-    name: str,
     kind: MetricKind,
     needs: Iterable[MetricNeed] | Mapping[str, MetricNeed],
     higher_is_better: bool | None,
     summary: str,
     citation: str,
+    name: str | None = None,
     range: tuple[float, float] = (-math.inf, math.inf),
     chance: Chance | None = None,
     level: ScoreLevel | None = None,
@@ -218,31 +218,33 @@ def metric(
 ) -> Callable[[F], F]:
     """Register the decorated function and return it unchanged.
 
-    range: lowest and highest possible value, infinite by default. chance: its value for scores without information;
-    agreement and faithfulness metrics have one by default, which `evaluate` samples. level: "units" by default,
-    "tokens" for metrics that need `special`. plan, curve: faithfulness metrics only; by default words are deleted in
-    steps of 10 %. needs: what `evaluate` supplies, by the names of the parameters or mapped to them.
+    name: that of the function by default. range: lowest and highest possible value, infinite by default. chance: its
+    value for scores without information; agreement and faithfulness metrics have one by default, which `evaluate`
+    samples. level: "units" by default, "tokens" for metrics that need `special`. plan, curve: faithfulness metrics
+    only; by default words are deleted in steps of 10 %. needs: what `evaluate` supplies, by the names of the parameters
+    or mapped to them.
     """
     mapped = dict(needs) if isinstance(needs, Mapping) else {}
     wanted = frozenset(mapped.values() if mapped else needs)
-    if kind not in get_args(MetricKind) or not wanted <= frozenset(get_args(MetricNeed)):
-        raise OptionError(
-            f"Metric '{name}': kind '{kind}' or needs {sorted(wanted)} are not in the vocabulary. Kinds: "
-            f"{', '.join(get_args(MetricKind))}. Needs: {', '.join(NEEDS)}."
-        )
-    if not range[0] <= range[1]:
-        raise OptionError(f"Metric '{name}': the range {range} is empty; give (lowest, highest).")
-    if "special" in wanted and level == "units":
-        raise OptionError(f"Metric '{name}': special tokens belong to no unit; use level='tokens'.")
 
     def register(function: F) -> F:
+        called = name or function.__name__
+        if kind not in get_args(MetricKind) or not wanted <= frozenset(get_args(MetricNeed)):
+            raise OptionError(
+                f"Metric '{called}': kind '{kind}' or needs {sorted(wanted)} are not in the vocabulary. Kinds: "
+                f"{', '.join(get_args(MetricKind))}. Needs: {', '.join(NEEDS)}."
+            )
+        if not range[0] <= range[1]:
+            raise OptionError(f"Metric '{called}': the range {range} is empty; give (lowest, highest).")
+        if "special" in wanted and level == "units":
+            raise OptionError(f"Metric '{called}': special tokens belong to no unit; use level='tokens'.")
         on_curve = kind == "faithfulness" and not mapped and "model" not in inspect.signature(function).parameters
         if plan is not None and not on_curve:
-            raise OptionError(f"Metric '{name}': leave plan= out; the function is given no removal curve.")
+            raise OptionError(f"Metric '{called}': leave plan= out; the function is given no removal curve.")
         compared = kind == "agreement" and wanted == {"scores", "other_scores"}
         METRICS.add(
             MetricEntry(
-                name=name,
+                name=called,
                 summary=summary,
                 citation=citation,
                 kind=kind,
@@ -250,7 +252,7 @@ def metric(
                 needs=wanted,
                 function=function,
                 options=MappingProxyType(dict(options or {})),
-                arguments=MappingProxyType(_bind(name, function, mapped or wanted, on_curve=on_curve)),
+                arguments=MappingProxyType(_bind(called, function, mapped or wanted, on_curve=on_curve)),
                 range=(float(range[0]), float(range[1])),
                 level=level or ("tokens" if "special" in wanted else "units"),
                 chance=chance or (RANDOM_ORDERS if on_curve else SHUFFLED_SCORES if compared else None),

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.metrics.score_inputs import BoolArray, FloatArray, score_vector
-from sightline.settings.values import check_count, check_fraction
+from sightline.settings.values import check_count
 
 BLOCK_ENTRIES = 2**22
 """Entries of one block of random rows: 32 MB of float64."""
@@ -31,6 +31,9 @@ FEWEST_DOCUMENTS = 6
 RESAMPLES = 2000
 FLIPS = 10_000
 SIGNIFICANCE = 0.05
+LEVEL = 0.95
+"""Share of a distribution that its interval holds."""
+TAIL = (1.0 - LEVEL) / 2.0
 SKEWNESS_ALLOWANCE = 12
 """The 12 in the formula above, chosen by simulation."""
 SMALLEST_VARIANCE = 1e-12
@@ -48,7 +51,7 @@ class Interval:
     """NaN, as is `high`, where there are too few documents for an interval."""
     high: float
     level: float
-    """Share of the distribution between `low` and `high`, for example 0.95."""
+    """Share of the distribution between `low` and `high`: 0.95."""
     samples: int
     """Number of draws."""
 
@@ -62,10 +65,8 @@ def block_sizes(samples: int, width: int) -> list[int]:
     return [min(size, samples - start) for start in range(0, samples, size)]
 
 
-def bootstrap_interval(
-    values: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
-) -> Interval:
-    """Return the mean of `values` (D,), one per document, with its studentised bootstrap interval.
+def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+    """Return the mean of `values` (D,), one per document, with its studentised 95 % bootstrap interval.
 
     For a paired comparison of two methods on the same documents pass their differences. Fewer than six documents have
     no interval (NaN); equal values have one without width, which says that nothing varied, not that nothing can.
@@ -74,8 +75,8 @@ def bootstrap_interval(
     documents = score_vector(values, "values")
     mean = float(documents.mean())
     centred = (documents - mean)[:, None]  # sums of squares lose no digits around 0
-    ends = column_intervals(centred, np.ones_like(centred), level=level, resamples=resamples, seed=seed)
-    return Interval(mean, float(mean + ends[0, 0]), float(mean + ends[1, 0]), level, resamples)
+    ends = column_intervals(centred, np.ones_like(centred), resamples=resamples, seed=seed)
+    return Interval(mean, float(mean + ends[0, 0]), float(mean + ends[1, 0]), LEVEL, resamples)
 
 
 def mean_interval(
@@ -112,11 +113,10 @@ def column_intervals(
     holds: Any,
     *,
     over_holding: bool = False,
-    level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> FloatArray:
-    """Return the ends (2, K) of the studentised bootstrap intervals of K means over D documents.
+    """Return the ends (2, K) of the studentised 95 % bootstrap intervals of K means over D documents.
 
     values (D, K): arrays or sparse matrices, 0 where a document does not hold the word of the column; holds (D, K): 1
     where it does. over_holding: the mean is over the documents that hold the word, else over all. NaN for words that
@@ -137,7 +137,6 @@ def column_intervals(
             variance = np.where(variance > SMALLEST_VARIANCE * sums_of_squares / sizes, variance, 0.0)
             return mean, np.sqrt(variance / (sizes - 1))
 
-    tail = (1.0 - check_fraction("level", level)) / 2.0
     (mean,), (error,) = moments(np.ones((1, documents)))
     draws = []
     for counts in resample_counts(documents, check_count("resamples", resamples), seed):
@@ -149,10 +148,10 @@ def column_intervals(
     held = np.asarray(holds.sum(axis=0)).ravel()
     for column in np.flatnonzero(held >= FEWEST_DOCUMENTS):
         n = held[column]
-        quantile = stats.t.ppf(1.0 - tail, n - 1)
+        quantile = stats.t.ppf(1.0 - TAIL, n - 1)
         # Resamples of equal values say nothing about the spread of the others.
         known = studentised[np.isfinite(studentised[:, column]), column]
-        low, high = np.quantile(np.append(known, 0.0), [q := tail * n / (n + SKEWNESS_ALLOWANCE), 1.0 - q])
+        low, high = np.quantile(np.append(known, 0.0), [q := TAIL * n / (n + SKEWNESS_ALLOWANCE), 1.0 - q])
         ends[:, column] = mean[column] - np.array([max(high, quantile), min(low, -quantile)]) * error[column]
     return ends
 

@@ -20,9 +20,9 @@ from pydantic import Field
 
 from sightline.errors import InputError
 from sightline.files.writing import write_or_return, write_whole
-from sightline.results import storage
+from sightline.results import explanation_storage
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_records import DocumentRecord, ScoresRecord
+from sightline.results.explanation_storage import DocumentRecord, ScoresRecord
 from sightline.results.records import Derived, FileRecord, Listed, Share, read_bytes, reading
 from sightline.settings.values import check_count
 from sightline.text import Encoding
@@ -241,7 +241,7 @@ class ContinuationExplanation(ReadOnlyArrays):
             "border": self.border,
             "probabilities": self.probabilities.tolist(),
             **DocumentRecord.plain(self.encoding),
-            "rows": [storage.to_record(row, document=False) for row in self.rows],
+            "rows": [explanation_storage.to_record(row, document=False) for row in self.rows],
         }
 
     @overload

@@ -21,8 +21,9 @@ from sightline.errors import ModelError
 from sightline.files.foreign import printable
 from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
-from sightline.results import foreign_forms, storage
+from sightline.results import explanation_storage, foreign_forms
 from sightline.results.check import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Check, Exchange
+from sightline.results.explanation_storage import to_jsonable
 from sightline.results.records import reading
 from sightline.results.verdict import Verdict, judge
 from sightline.settings.values import check_count, check_one_of
@@ -131,8 +132,8 @@ class Explanation(ReadOnlyArrays):
         self._set("layer_kind", resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None))
         self._set("extras", {str(name): self._finite_copy(f"extra '{name}'", a) for name, a in self.extras.items()})
         for name in ("checks", "options", "provenance"):
-            values: Mapping[str, Any] = getattr(self, name)
-            self._set(name, {str(key): storage.plain(value, f"{name}['{key}']") for key, value in values.items()})
+            given: Mapping[str, Any] = getattr(self, name)
+            self._set(name, {str(key): to_jsonable(value, f"{name}['{key}']") for key, value in given.items()})
         self._drop_foreign_check()
         self._set("_origin", (self._subject(), {name: getattr(self, name) for name in _OF_THE_METHOD}))
 
@@ -257,17 +258,13 @@ class Explanation(ReadOnlyArrays):
         import pandas as pd
 
         if level != "token":
-            words = self.units(level)
-            return pd.DataFrame(
-                {
-                    level: [word.text for word in words],
-                    "score": np.array([word.score for word in words], dtype=np.float64),
-                    "index": np.array([word.index for word in words], dtype=np.int64),
-                    "segment": np.array([word.segment for word in words], dtype=np.int64),
-                    "start": np.array([word.start for word in words], dtype=np.int64),
-                    "end": np.array([word.end for word in words], dtype=np.int64),
-                    "tokens": np.array([len(word.tokens) for word in words], dtype=np.int64),
-                }
+            columns = [level, "score", "index", "segment", "start", "end", "tokens"]
+            rows = [
+                (word.text, word.score, word.index, word.segment, word.start, word.end, len(word.tokens))
+                for word in self.units(level)
+            ]
+            return pd.DataFrame(rows, columns=columns).astype(
+                {"score": np.float64} | dict.fromkeys(columns[2:], np.int64)
             )
         encoding = self.encoding
         return pd.DataFrame(
@@ -297,7 +294,7 @@ class Explanation(ReadOnlyArrays):
             ]
             for name in levels
         }
-        return {**storage.to_record(self), **units, "artefacts": self.describe_artefacts()}
+        return {**explanation_storage.to_record(self), **units, "artefacts": self.describe_artefacts()}
 
     def to_shap(self, level: Level = "word") -> Any:
         """Return a `shap.Explanation` for the plots of shap, one entry per word (needs the package shap).
@@ -354,12 +351,12 @@ class Explanation(ReadOnlyArrays):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one `.json` or `.parquet` file, from which `load` rebuilds it bit for bit."""
-        storage.write(self, Path(path))
+        explanation_storage.write(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Read an explanation written by `save`."""
-        arguments = storage.read(Path(path))
+        arguments = explanation_storage.read(Path(path))
         with reading(f"'{path}'"):
             return cls(**arguments)
 
@@ -369,7 +366,7 @@ class Explanation(ReadOnlyArrays):
 
         A damaged record raises TypeError or ValueError.
         """
-        return cls(**storage.from_record(record, encoding=encoding))
+        return cls(**explanation_storage.from_record(record, encoding=encoding))
 
     def _repr_html_(self) -> str:
         return self._report(None)._repr_html_()

@@ -3,7 +3,7 @@
 JSON is read strictly: "1" is not a number, 1.0 is not a whole number, and true is neither. Missing and unknown entries,
 numbers that are not finite and numbers outside their range are refused. What relates entries to each other (a token to
 its place in the text, an array to its shape) is checked where the record becomes an object. The classes themselves are
-in `explanation_records` and beside what they store; the server describes its answers by them.
+in `explanation_storage` and beside what they store; the server describes its answers by them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One report, one file: a zip archive of `report.json` and plain NumPy arrays; nothing in it is executed when read.
 
-`report.json` holds the records of the explanations (`storage.to_record`), each encoding once; `inside/NAME.npy` holds
-the arrays seen inside the model. Every number is written in full, so that `read(write(x))` gives x bit for bit.
+`report.json` holds the records of the explanations (`explanation_storage.to_record`), each encoding once;
+`inside/NAME.npy` holds the arrays seen inside the model. Every number is written in full, so that `read(write(x))`
+gives x bit for bit.
 
 A report may come from an untrusted source: the sizes in the archive are limits for what is unpacked, and the header of
 an array is compared with the report before the array is read.
@@ -27,9 +28,9 @@ from sightline.attention.protocol import TopK
 from sightline.errors import InputError, SizeError, UsageError
 from sightline.files.foreign import check_regular, first_line, printable
 from sightline.files.writing import replacing
-from sightline.results import storage
+from sightline.results import explanation_storage
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_records import DocumentRecord, ScoresRecord
+from sightline.results.explanation_storage import DocumentRecord, ScoresRecord
 from sightline.results.inside import Inside, Relations, StraightWindows
 from sightline.results.records import LARGEST_FILE, FileRecord, Listed, Record, Size, Whole, reading
 
@@ -110,7 +111,7 @@ def write(report: Report, path: Path) -> None:
                 "method": method,
                 "label": label,
                 "document": numbers[id(explanation.encoding)],
-                "explanation": storage.to_record(explanation, document=False),
+                "explanation": explanation_storage.to_record(explanation, document=False),
             }
             for method, label, explanation in entries
         ],
@@ -215,7 +216,7 @@ def _read_inside(archive: zipfile.ZipFile, record: _Inside) -> Inside:
     def relations(name: str) -> Relations:
         match = _MAP_NAME.fullmatch(name)
         if match is None or int(match[1] or match[2] or 0) >= layers or int(match[3] or 0) >= heads:
-            raise ValueError(f"inside.relations names '{printable(name)}', which the model has not")
+            raise ValueError(f"inside.relations names '{printable(name)}', which does not exist in this model")
         return Relations(*(lists(name, direction) for direction in _DIRECTIONS))
 
     def pictures(name: str) -> NDArray[Any]:

@@ -37,16 +37,22 @@ class PairFieldSettings(FieldSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionSettings(PairFieldSettings):
-    """Which rows of a data set are used."""
+class Selection(PairFieldSettings):
+    """Which fields and which rows of a data set are used; rows are chosen by `where`, then `limit`, then `sample`."""
 
-    data: str = option(positional=True, metavar="DATA", help=DATA)
     split: str | None = option(None, metavar="NAME", help="Use the rows of this split of the data set.")
     where: str | None = option(
         None, metavar="CONDITION", help="Use the rows for which an SQL condition on their fields holds."
     )
     limit: int | None = option(None, low=1, metavar="N", help="Use the first N rows.")
     sample: int | None = option(None, low=1, metavar="N", help="Use N rows drawn at random (see --seed).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionSettings(Selection):
+    """A data set, and which of its rows are used."""
+
+    data: str = option(positional=True, metavar="DATA", help=DATA)
 
 
 @dataclass(frozen=True, kw_only=True)

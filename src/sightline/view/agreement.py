@@ -24,7 +24,7 @@ from sightline.view.words.phrases import count
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.evaluation.agreement import Agreement
+    from sightline.evaluation.result import Agreement
     from sightline.progress import Progress
 
 AGREEMENT = "a comparison"

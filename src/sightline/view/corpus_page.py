@@ -19,9 +19,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.corpus.slices import SliceComparison
+from sightline.corpus.aggregation import SliceComparison
+from sightline.corpus.corpus_summary import CorpusSummary, WordTable, summarise
 from sightline.corpus.store import open_run
-from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
 from sightline.progress import Progress

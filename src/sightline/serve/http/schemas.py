@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from sightline.results.check import ArtefactReason, Check, Matters, SmallestSet, TestedWord
 from sightline.results.continuation import ContinuationRecord
-from sightline.results.explanation_records import TargetRecord
+from sightline.results.explanation_storage import TargetRecord
 from sightline.results.records import Record
 
 

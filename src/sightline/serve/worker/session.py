@@ -24,7 +24,7 @@ from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.progress import Progress
 from sightline.results.continuation import combine_records
-from sightline.results.explanation_records import TargetRecord
+from sightline.results.explanation_storage import TargetRecord
 from sightline.serve.limits import CORPUS_ADDRESS, ServerLimits
 from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError
+from sightline.evaluation.evaluation_storage import EVALUATION, writers
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import MODEL
-from sightline.evaluation.storage import EVALUATION, writers
 from sightline.files.writing import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import MetricKind

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sightline.corpus.slices import SliceComparison
+    from sightline.corpus.aggregation import SliceComparison
 
 NOTHING = "nothing to rank"
 SIGNIFICANT = 0.05

@@ -107,7 +107,9 @@ def saturated_sides(inspection: Inspection, relations: RelationCounts) -> list[D
     settings = inspection.settings
     sides: tuple[Direction, ...] = ("attended", "attending")
     return [
-        side for side in sides if relations.is_saturated(side, settings.layer, settings.head, count=settings.counting)
+        side
+        for side in sides
+        if relations.saturation(side, settings.layer, settings.head, count=settings.counting) == 1
     ]
 
 

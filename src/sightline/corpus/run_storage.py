@@ -7,22 +7,39 @@ A run relies on one promise: a file is complete or absent. A folder keeps it by 
 store because an object appears when its upload is complete. Other file systems (SFTP, HTTP, archives) do neither
 through fsspec and are refused. Only a folder can be locked: no object store offers a lock that ends with its
 process.
+
+The layout of the folder (`RunFolder`):
+
+    DIR/manifest.json          what the run is: model, data, settings, plan; written first, it marks the folder as ours
+    DIR/plan/units.parquet     one row per work unit
+    DIR/plan/rows/*.parquet    one row per row of the data set: which document it is, its label
+    DIR/texts/UNIT.parquet     the documents of a unit, written by the plan
+    DIR/TABLE/UNIT.parquet     what was computed for them (`tables.RESULTS`)
+
+A unit is finished if its file in `documents/` exists: it is written last, so that all other tables of the unit are
+complete by then. Only files of units of the plan are read, replaced or deleted; whatever else is in the folder is left
+alone.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from sightline.corpus.tables import FINISHED, RESULTS
 from sightline.errors import InputError, UsageError
 from sightline.files.foreign import regular_file
 from sightline.files.ownership import foreign_names, own_folder, own_path, remove_own_file
 from sightline.files.writing import lock_file, remove_parts, write_whole
 from sightline.settings.extras import require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 """Protocols whose files appear in one step, when their upload is complete."""
@@ -33,46 +50,6 @@ OWN_TABLE = {b"sightline": b"run"}
 _LOCK = ".lock"
 _ATTEMPTS = "attempts"
 _T = TypeVar("_T")
-
-
-class Storage(Protocol):
-    """Reads and writes the files of a run; names are relative to its folder and use `/`."""
-
-    path: Path | str
-    """The folder, or its URI."""
-
-    def list_names(self, folder: str) -> list[str]:
-        """Return the names in a folder; none if it does not exist."""
-
-    def read(self, name: str, limit: int) -> bytes:
-        """Return the content of a file of at most `limit` bytes; raise FileNotFoundError if there is none."""
-
-    def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of regular files in bytes; raise InputError if one is missing or something else."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, completely or not at all."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
-
-    def make_folders(self, folders: Sequence[str]) -> None:
-        """Create folders where that is necessary."""
-
-    def lock(self) -> Any:
-        """Return a context in which no other run uses the folder, where the storage can ensure that."""
-
-    def foreign_names(self) -> list[str]:
-        """Return what is in the folder, in order, before a run writes to it."""
-
-    def attempt_log(self, run: str, unit: str) -> Path:
-        """Return the path of a log to which the workers of a unit append."""
-
-    def arrow_place(self) -> tuple[Any, str]:
-        """Return the file system in which Arrow finds the files, and the path of the folder there.
-
-        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
-        """
 
 
 def storage_at(path: str | Path) -> Storage:
@@ -190,7 +167,10 @@ class LocalFolder:
         return own_path(self._folder, f"{_ATTEMPTS}/{unit}.log")
 
     def arrow_place(self) -> tuple[Any, str]:
-        """Return the file system of this machine."""
+        """Return the file system in which Arrow finds the files, and the path of the folder there.
+
+        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
+        """
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem(), str(self._folder)
@@ -279,7 +259,7 @@ class ObjectStore:
 
 
 def _is_own_table(path: Path) -> bool:
-    """Say whether a run wrote a table: its schema says so."""
+    """Return whether a run wrote a table: its schema says so."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -300,3 +280,86 @@ def _check_found(found: _T | None, path: str) -> _T:
     if found is None:
         raise InputError(f"'{path}' is missing. Start the run again, or restore the file.")
     return found
+
+
+TEXTS = "texts"
+PLAN = "plan"
+ROWS = f"{PLAN}/rows"
+UNITS = f"{PLAN}/units.parquet"
+MANIFEST = "manifest.json"
+_FOLDERS = (TEXTS, ROWS, *RESULTS)
+_ENCODINGS = {"int32": "DELTA_BINARY_PACKED", "int64": "DELTA_BINARY_PACKED", "float": "BYTE_STREAM_SPLIT"}
+"""By type of column."""
+
+
+Storage: TypeAlias = LocalFolder | ObjectStore
+"""Reads and writes the files of a run; names are relative to its folder and use `/`."""
+
+
+class RunFolder:
+    """The files of one run, in a folder or below the URI of an object store."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.storage = storage_at(path)
+
+    @property
+    def path(self) -> Path | str:
+        """The folder, or its URI."""
+        return self.storage.path
+
+    @property
+    def only_in_this_process(self) -> bool:
+        """Whether other processes cannot see the files."""
+        return str(self.path).startswith(f"{MEMORY}://")
+
+    def file(self, table: str, unit: str) -> str:
+        """Return the name of the file of one table of one unit."""
+        return f"{table}/{unit}{TABLE_SUFFIX}"
+
+    def finished_units(self, units: Collection[str]) -> set[str]:
+        """Return which of the units of a plan have complete results."""
+        return set(units).intersection(self._list_units(FINISHED))
+
+    def units_with(self, table: str, units: Collection[str]) -> list[str]:
+        """Return which of the units of a plan are finished and have a file for `table`, in order."""
+        return sorted(self.finished_units(units).intersection(self._list_units(table)))
+
+    def _list_units(self, table: str) -> list[str]:
+        return [
+            name.removesuffix(TABLE_SUFFIX) for name in self.storage.list_names(table) if name.endswith(TABLE_SUFFIX)
+        ]
+
+    def make(self) -> None:
+        """Create the folders of all tables."""
+        self.storage.make_folders(_FOLDERS)
+
+    def write_unit(self, unit: str, tables: Mapping[str, pa.Table]) -> None:
+        """Write the tables of a unit, the one that marks it as finished last; empty tables are left out."""
+        for name in RESULTS:
+            if name == FINISHED or tables[name].num_rows:
+                self.write_table(tables[name], self.file(name, unit))
+
+    def remove_unit(self, unit: str) -> None:
+        """Make a unit unfinished, so that it is computed again."""
+        for name in (FINISHED, *RESULTS):
+            self.storage.remove(self.file(name, unit))
+
+    def write_table(self, table: pa.Table, name: str) -> None:
+        """Write a table to a Parquet file, completely or not at all."""
+        from pyarrow import parquet
+
+        # Positions rise in small steps, so their differences are short; floating-point numbers compress better with
+        # bytes of equal significance together. A dictionary, best for all other columns, would hold every such value
+        # once.
+        encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
+        content = io.BytesIO()
+        parquet.write_table(
+            table.replace_schema_metadata(OWN_TABLE),
+            content,
+            compression="zstd",
+            compression_level=7,
+            use_dictionary=[name for name in table.schema.names if name not in encodings],
+            column_encoding=encodings,
+            write_page_checksum=True,
+        )
+        self.storage.write(name, content.getvalue())

@@ -20,8 +20,8 @@ from sightline.evaluation.result import Record as Measured
 from sightline.files.foreign import check_regular, first_line, quote
 from sightline.files.ownership import claim_folder
 from sightline.files.writing import replacing, write_whole
+from sightline.results.explanation_storage import to_jsonable
 from sightline.results.records import FileRecord, JsonObject, Listed, Record, Size, Whole, read_bytes, reading
-from sightline.results.storage import plain
 from sightline.settings.extras import require
 
 EVALUATION = "an evaluation"
@@ -47,21 +47,16 @@ def writers(evaluation: Evaluation) -> dict[str, Callable[[Path], None]]:
     """Return, by name, what writes each of the three files; the JSON file comes last and completes the folder."""
     require("pyarrow", "corpus", "Writing Parquet files")
     return {
-        RECORDS: lambda path: _write_table(path, _record_columns(evaluation), _record_types()),
-        CURVES: lambda path: _write_table(path, _curve_columns(evaluation), _curve_types()),
+        RECORDS: lambda path: _write_table(path, [asdict(record) for record in evaluation.records], _record_types()),
+        CURVES: lambda path: _write_table(path, _curve_rows(evaluation), _curve_types()),
         REST: lambda path: write_whole(path, _rest(evaluation)),
     }
-
-
-def _record_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
-    rows = [asdict(record) for record in evaluation.records]
-    return {record.name: [row[record.name] for row in rows] for record in fields(Measured)}
 
 
 def _rest(evaluation: Evaluation) -> str:
     rest: dict[str, Any] = _Facts.header()
     rest |= {name: list(getattr(evaluation, name)) for name in _NAMES}
-    rest |= {name: plain(getattr(evaluation, name), name) for name in _PLAIN}
+    rest |= {name: to_jsonable(getattr(evaluation, name), name) for name in _PLAIN}
     return json.dumps(rest, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -83,7 +78,7 @@ class _Facts(FileRecord):
     complete: bool
 
     def require(self) -> None:
-        """Raise ValueError if a name stands there twice, or a value is not what the tables need."""
+        """Raise ValueError if a name occurs twice, or if a value does not fit the tables."""
         for name in _NAMES:
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} must not name anything twice")
@@ -152,15 +147,12 @@ def _read_record(values: dict[str, Any], known: Mapping[str, set[str]]) -> Measu
     return Measured(**values)
 
 
-def _curve_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in ("document", "method", "metric", *_SERIES)}
-    for key, curve in evaluation.curves_by.items():
-        for name, part in zip(("document", "method", "metric"), key, strict=True):
-            columns[name].append(part)
-        for name in _SERIES:
-            series = getattr(curve, name)
-            columns[name].append(None if series is None else series.tolist())
-    return columns
+def _curve_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    return [
+        dict(zip(("document", "method", "metric"), key, strict=True))
+        | {name: None if (part := getattr(curve, name)) is None else part.tolist() for name in _SERIES}
+        for key, curve in evaluation.curves_by.items()
+    ]
 
 
 _SERIES = ("ratios", "values", "floor", "reference")
@@ -199,15 +191,20 @@ def _curve_types() -> Any:
     return pa.schema(list(names.items()) + [(name, pa.list_(pa.float64())) for name in _SERIES])
 
 
-def _write_table(path: Path, columns: dict[str, list[Any]], schema: Any) -> None:
+def _write_table(path: Path, rows: list[dict[str, Any]], schema: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with replacing(path) as part:
         # Dictionaries for the names only: among numbers they would fold −0.0 into 0.0.
         names = [field.name for field in schema if field.type == pa.string()]
-        table = pa.table(columns, schema=schema)
-        pq.write_table(table, part, use_dictionary=names, compression="zstd", write_page_checksum=True)
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema=schema),
+            part,
+            use_dictionary=names,
+            compression="zstd",
+            write_page_checksum=True,
+        )
 
 
 def _read_rows(path: Path, schema: Any) -> list[dict[str, Any]]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sightline.analysis.filters import TokenFilter
-from sightline.corpus.aggregation import AggregateRule, explained_classes
+from sightline.corpus.aggregation import AggregateRule, SliceComparison, compare_slices, explained_classes
 from sightline.corpus.settings import PREDICTED
-from sightline.corpus.slices import SliceComparison, compare_slices
 from sightline.corpus.store import Store
 from sightline.corpus.tables import quote, text_literal
 from sightline.models import ALL
@@ -100,7 +99,11 @@ def summarise(store: Store) -> CorpusSummary:
         confusion=confusion,
         words=_word_tables(store, target) if counts.get("done") else (),
         slices=_right_and_wrong(store, target),
-        facets=tuple(facet_columns(documents, [name for name in documents.columns if name not in _LISTED])),
+        facets=tuple(
+            name
+            for name in documents.columns
+            if name not in _LISTED and 1 < documents[name].nunique(dropna=True) <= MOST_VALUES
+        ),
         class_words=class_words(store, done) if len(done) else (),
         marked=strongest_words(store, done) if len(done) else {},
         signed=bool(store.sql("SELECT coalesce(bool_and(signed), true) AS signed FROM explanations")["signed"].iloc[0]),
@@ -226,11 +229,6 @@ def strongest_words(store: Store, documents: pd.Series) -> dict[int, dict[str, f
         for document, word, score in rows.itertuples(index=False):
             marked.setdefault(int(document), {})[word] = float(f"{score:.3g}")
     return marked
-
-
-def facet_columns(documents: pd.DataFrame, fields: list[str]) -> list[str]:
-    """Return the fields of the data set that have few enough values to choose from."""
-    return [name for name in fields if 1 < documents[name].nunique(dropna=True) <= MOST_VALUES]
 
 
 def _classes(store: Store) -> Iterator[tuple[str, str, str]]:
