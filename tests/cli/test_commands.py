@@ -27,7 +27,7 @@ from sightline.cli.progress_bar import LateProgress, describe_seconds, starting
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
-from sightline.serve.http.requests import ExplainRequest
+from sightline.serve.requests import ExplainRequest
 from sightline.settings.explain import DEFAULT_METHODS
 from sightline.settings.values import parse_value, split_names
 from tests.patience import PATIENCE

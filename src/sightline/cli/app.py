@@ -105,4 +105,3 @@ def options(
     ] = False,
 ) -> None:
     """Explain the predictions of Transformer text models."""
-

@@ -25,7 +25,7 @@ from sightline.metrics import list_metrics
 from sightline.progress import Progress
 from sightline.results.continuation import combine_records
 from sightline.results.explanation_records import TargetRecord
-from sightline.serve.limits import CORPUS_ADDRESS, ServerLimits
+from sightline.settings.serving import CORPUS_ADDRESS, ServerLimits
 from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
