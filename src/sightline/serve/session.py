@@ -30,8 +30,8 @@ from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
-from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline
+from sightline.view.words.phrases import plain_summary
 from sightline.view.words.sentences import further_sentences, notices
 from sightline.view.words.verdict import describe_verdict
 

@@ -1,4 +1,4 @@
-"""Settings of capabilities that measure or compare methods over a data set."""
+"""Settings of capabilities that read a data set: which rows, how methods are measured or compared, where results go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,67 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from sightline.errors import UsageError
-from sightline.settings.data import FolderSettings, SelectionSettings, TableFormat
 from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, Quantity, TrustSettings
 from sightline.settings.options import OptionRule, Settings, option, unused
-from sightline.settings.values import split_assignments, split_names
+from sightline.settings.values import LARGEST_SEED, split_assignments, split_names
+
+TableFormat = Literal["text", "csv", "json", "markdown", "latex"]
+OVERWRITE = "Write into a folder of other files; those of the same names are replaced."
+DATA = "CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSettings(Settings):
+    """The seed of everything that is drawn at random."""
+
+    seed: int = option(0, low=0, high=LARGEST_SEED, metavar="N", help="Random seed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldSettings(SeedSettings):
+    """Which fields of a data set are read."""
+
+    text: str = option("text", metavar="FIELD", help="Field of the data set that holds the text.")
+    label: str = option("label", metavar="FIELD", help="Field of the data set that holds the label.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFieldSettings(FieldSettings):
+    """The same for data sets that may have pairs of texts."""
+
+    pair: str = option("text_pair", metavar="FIELD", help="Field of the data set that holds the second text.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionSettings(PairFieldSettings):
+    """Which rows of a data set are used."""
+
+    data: str = option(positional=True, metavar="DATA", help=DATA)
+    split: str | None = option(None, metavar="NAME", help="Use the rows of this split of the data set.")
+    where: str | None = option(
+        None, metavar="CONDITION", help="Use the rows for which an SQL condition on their fields holds."
+    )
+    limit: int | None = option(None, low=1, metavar="N", help="Use the first N rows.")
+    sample: int | None = option(None, low=1, metavar="N", help="Use N rows drawn at random (see --seed).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(Settings):
+    """A folder that results are written to."""
+
+    output: Path | None = option(
+        None, flag=("--output", "-o"), metavar="FOLDER", help="Write a page, tables, figures and all records here."
+    )
+    overwrite: bool = option(False, help=OVERWRITE)
+
+    rules: ClassVar[tuple[OptionRule, ...]] = (
+        unused(
+            "overwrite",
+            when=lambda settings: settings.output is None,
+            reason="needs a folder to write to; add -o FOLDER.",
+        ),
+    )
+
 
 EvaluatedLevel = Literal["word", "token"]
 TargetChoice = Literal["predicted", "label"]
