@@ -31,7 +31,6 @@ from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.orderings import Bounds, extremes
 from sightline.metrics.plans import (
     PROBABILITY,
-    Compat,
     Plan,
     random_score_order,
     removed_positions,
@@ -52,6 +51,7 @@ from sightline.text.units import Level
 if TYPE_CHECKING:
     from sightline.api.model import Model
     from sightline.results.explanation import Explanation
+    from sightline.settings.evaluation import Compat
 
 RANDOM_ORDERINGS = 5
 ATTCAT_SHORTEST = 10

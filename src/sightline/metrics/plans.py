@@ -19,7 +19,6 @@ import numpy.typing as npt
 from sightline.errors import InputError, OptionError
 from sightline.metrics.score_inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.token_sets import descending_order
-from sightline.settings.evaluation import Compat as Compat
 from sightline.text.units import Units
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Phrases: numbers with a minus sign, counted nouns, listed words, what is explained, what methods and metrics measure."""
+"""Phrases: numbers with a minus sign, counted nouns, listed words, what is explained; methods and metrics."""
 
 from __future__ import annotations
 
