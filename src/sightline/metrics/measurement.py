@@ -45,13 +45,13 @@ from sightline.models import Network, Target
 from sightline.models.origin import check_origin
 from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.progress import StepProgress
+from sightline.settings.evaluation import Compat
 from sightline.text import Encoding
 from sightline.text.units import Level
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
     from sightline.results.explanation import Explanation
-    from sightline.settings.evaluation import Compat
 
 RANDOM_ORDERINGS = 5
 ATTCAT_SHORTEST = 10
