@@ -11,8 +11,8 @@ from sightline.corpus import data_files
 from sightline.files import foreign
 from sightline.models import weights
 from sightline.results import explanation_storage, report_storage
-from sightline.serve import limits
-from sightline.serve.http import documents as served_documents
+from sightline.serve import documents as served_documents
+from sightline.settings import serving as limits
 from sightline.text import MAX_CHARACTERS, chat_rendering, documents, tokenizer_limits, tokenizers
 from sightline.text.documents import extraction, office_text, parts
 

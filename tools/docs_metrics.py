@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sightline.metrics import MetricEntry, list_metrics
 from sightline.registry import BUILT_IN
-from sightline.view.words.entries import describe_chance, describe_direction, describe_needs, describe_range
+from sightline.view.words.phrases import describe_chance, describe_direction, describe_needs, describe_range
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 HEAD = """# Metrics

@@ -24,9 +24,9 @@ from PIL import Image
 from sightline import builtin
 from sightline.api.load import load
 from sightline.results.report import Report
-from sightline.serve.http.server import Server, address, bound_socket
-from sightline.serve.limits import ServerLimits
-from sightline.serve.worker.process import WorkerProcess
+from sightline.serve.process import WorkerProcess
+from sightline.serve.server import Server, address, bound_socket
+from sightline.settings.serving import ServerLimits
 from sightline.view.page.html import script, style
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"

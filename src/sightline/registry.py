@@ -13,8 +13,9 @@ from __future__ import annotations
 import difflib
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -84,13 +85,21 @@ class Registry(Generic[E]):
     """An ordered mapping from name to entry.
 
     `kind` ("method", "metric") is used in messages; `plugins` is the entry-point group from which other packages are
-    loaded, if any; `aliases` are other names that entries are known by.
+    loaded, if any; `aliases` are other names that entries are known by; `modules` of this package register entries when
+    they are imported, at the latest on the first lookup, and are listed in this order.
     """
 
-    def __init__(self, kind: str, plugins: str | None = None, aliases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        plugins: str | None = None,
+        aliases: Mapping[str, str] | None = None,
+        modules: Sequence[str] = (),
+    ) -> None:
         self.kind = kind
         self._aliases = dict(aliases or {})
         self._plugins = plugins
+        self._modules = list(modules)
         self._entries: dict[str, E] = {}
         self._lock = threading.RLock()
 
@@ -101,6 +110,8 @@ class Registry(Generic[E]):
                 f"{entry.name!r} is not a valid {self.kind} name. Use letters, digits and underscores only, "
                 f"for example 'my_{self.kind}'."
             )
+        if entry.origin != BUILT_IN:
+            self._load_modules()  # whose names are taken
         existing = self._entries.get(entry.name)
         if existing is not None and not _is_redefinition(existing, entry):
             raise OptionError(
@@ -138,6 +149,7 @@ class Registry(Generic[E]):
     def _load(self) -> dict[str, E]:
         """Return the entries after loading the plug-ins, once; a plug-in that fails is left out with a warning."""
         with self._lock:
+            self._load_modules()
             group, self._plugins = self._plugins, None  # cleared first: a plug-in may list the entries while it loads
             for point in sorted(entry_points(group=group), key=lambda point: point.name) if group else ():
                 before = dict(self._entries)
@@ -152,6 +164,19 @@ class Registry(Generic[E]):
                         stacklevel=1,
                     )
             return self._entries
+
+    def _load_modules(self) -> None:
+        """Import the modules of this package, once, and put their entries in order."""
+        with self._lock:
+            modules, self._modules = self._modules, []
+            for module in modules:
+                import_module(module)
+            if modules:
+                places = {module: place for place, module in enumerate(modules)}
+                last = len(modules)
+                self._entries = dict(
+                    sorted(self._entries.items(), key=lambda item: places.get(item[1].function.__module__, last))
+                )
 
 
 def _is_redefinition(existing: Entry, entry: Entry) -> bool:

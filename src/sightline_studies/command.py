@@ -13,7 +13,7 @@ from sightline.cli.declared import command
 from sightline.cli.error_reports import one_line
 from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
-from sightline.settings.data import OVERWRITE, SeedSettings
+from sightline.settings.evaluation import OVERWRITE, SeedSettings
 from sightline.settings.extras import require
 from sightline.settings.options import option
 

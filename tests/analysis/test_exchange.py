@@ -17,8 +17,7 @@ from sightline.api.load import load
 from sightline.lab.convert import to_longformer
 from sightline.results.check import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.settings.explain import CheckSettings
-from sightline.view.words.headline import headline
-from sightline.view.words.lists import list_words
+from sightline.view.words.headline import headline, list_words
 from sightline.view.words.sentences import further_sentences
 from sightline_studies.rule_model import RULES, clear_documents, rule_model
 from tests.sample_explanations import encoding, explanation

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.cli.input_texts import read_text
+from sightline.cli.streams import read_text
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow

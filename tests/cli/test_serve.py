@@ -38,7 +38,7 @@ def test_help_gives_examples_and_says_that_only_this_machine_is_served(sightline
 
 def test_without_its_libraries_it_says_what_to_install(sightline, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "sightline.serve.http.server", raising=False)
+    monkeypatch.delitem(sys.modules, "sightline.serve.server", raising=False)
     result = sightline("serve")
     assert result.exit_code == 2
     assert result.stderr == "Error: The server needs the package uvicorn: pip install 'sightline-xai[serve]'.\n"

@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sightline.serve.http.server import Server, address, bound_socket
-from sightline.serve.limits import ServerLimits
-from sightline.serve.worker.process import WorkerProcess
+from sightline.serve.process import WorkerProcess
+from sightline.serve.server import Server, address, bound_socket
+from sightline.settings.serving import ServerLimits
 from tests.patience import PATIENCE, wait_for
 from tests.tiny_models import VOCABULARY, tiny_module
 from tests.tiny_tokenizers import byte_level

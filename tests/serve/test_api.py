@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.serve.http import schemas
+from sightline.serve import schemas
 from tests.serve.conftest import LONG_TEXT, TEXT
 
 pytestmark = pytest.mark.slow

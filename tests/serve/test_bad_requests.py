@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sightline.serve.http.guards import HostNames, is_loopback
+from sightline.serve.guards import HostNames, is_loopback
 from tests.serve.conftest import TEXT
 
 pytestmark = pytest.mark.slow

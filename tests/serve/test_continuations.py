@@ -9,7 +9,7 @@ import pytest
 
 import sightline as sl
 from sightline.results.continuation import ContinuationExplanation, combine_records
-from sightline.serve.http.requests import ExplainRequest
+from sightline.serve.requests import ExplainRequest
 from sightline.settings.options import declared_options
 from sightline.view.continuation import render_continuation
 from tests.serve.conftest import TEXT

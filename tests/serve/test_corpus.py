@@ -15,8 +15,8 @@ import pytest
 
 import sightline as sl
 from sightline.errors import UsageError
-from sightline.serve.limits import ServerLimits
-from sightline.serve.worker.process import WorkerProcess
+from sightline.serve.process import WorkerProcess
+from sightline.settings.serving import ServerLimits
 from tests.browsing import wait_until
 from tests.patience import PATIENCE
 from tests.serve.conftest import Running

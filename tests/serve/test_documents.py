@@ -9,11 +9,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from sightline.serve.http import documents
-from sightline.serve.http.app import _answer_refusal
-from sightline.serve.http.requests import PendingBytes
-from sightline.serve.limits import DOCUMENT_BYTES
+from sightline.serve import documents
 from sightline.serve.refusal import Refusal
+from sightline.serve.requests import PendingBytes
+from sightline.serve.server import _answer_refusal
+from sightline.settings.serving import DOCUMENT_BYTES
 from tests.serve.conftest import Running
 from tests.text.documents.samples import docx, paragraph, pdf
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from sightline.serve.http.requests import OPTION_RANGES
+from sightline.serve.requests import OPTION_RANGES
 from tests.patience import PATIENCE, wait_for
 from tests.serve.conftest import PATIENT, TEXT, Running
 

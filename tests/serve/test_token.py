@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sightline.errors import UsageError
-from sightline.serve.http.guards import check_token
+from sightline.serve.guards import check_token
 from tests.browsing import settle_before_readings
 from tests.patience import PATIENCE
 from tests.serve.conftest import TEXT, Running

@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 from sightline.files.children import Channel, Message
-from sightline.serve.worker.process import _answer
+from sightline.serve.process import _answer
 
 
 class RustPanic(BaseException):

@@ -19,7 +19,7 @@ from sightline.cli.declared import command
 from sightline.cli.explain import ExplainCommand
 from sightline.errors import OptionError
 from sightline.models.target import Target
-from sightline.serve.http.requests import ExplainRequest, request_schema
+from sightline.serve.requests import ExplainRequest, request_schema
 from sightline.settings.explain import ExplainSettings
 from sightline.settings.options import declared_options, option, through, unused
 from sightline.settings.values import fits, without_none

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sightline.cli.output import render
+from sightline.cli.streams import render
 from sightline.models.target import Target
 from sightline.results.report import Report
-from sightline.view.words.lists import consensus_sentence
+from sightline.view.words.headline import consensus_sentence
 from sightline.view.words.terminal import print_report
 from tests.sample_explanations import encoding, explanation
 from tests.view.conftest import open_view

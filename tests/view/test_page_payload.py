@@ -17,8 +17,8 @@ from sightline.view.page.payload import (
     STOP_WORD,
     token_flags,
 )
-from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline
+from sightline.view.words.phrases import plain_summary
 from tests.sample_explanations import check_of, encoding, explanation
 from tests.sample_pages import build
 from tests.view.sample_inside import known_attention, sample_inside

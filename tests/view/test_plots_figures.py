@@ -14,8 +14,7 @@ from sightline.results.report import Report
 from sightline.view import colours, plots
 from sightline.view.plots.attention_maps import thumbnails, to_unit_scale
 from sightline.view.plots.highlighted_text import laid_out, strongest_lines
-from sightline.view.plots.layers import EDGES_PER_NODE, graph_edges
-from sightline.view.plots.positions import pooled_columns
+from sightline.view.plots.layers import EDGES_PER_NODE, graph_edges, pooled_columns
 from tests.sample_explanations import encoding, explanation
 
 GENERATOR = np.random.default_rng(0)

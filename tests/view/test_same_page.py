@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from sightline.api.load import load
 from sightline.cli.app import app
-from sightline.serve.http.requests import ExplainRequest
-from sightline.serve.limits import ServerLimits
-from sightline.serve.worker.session import WorkerSession
+from sightline.serve.requests import ExplainRequest
+from sightline.serve.session import WorkerSession
+from sightline.settings.serving import ServerLimits
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import entry_points
-from typing import Annotated
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
 
 import typer
-
-from sightline.cli.evaluate import compare, evaluate
-from sightline.cli.explain import demo, explain
-from sightline.cli.inspect import inspect
-from sightline.cli.lab import adversary, convert, train
-from sightline.cli.listing import methods, metrics
-from sightline.cli.query import query
-from sightline.cli.run import run
-from sightline.cli.serve import serve
+from typer.core import TyperGroup
 
 SUMMARY = "Explain the predictions of Transformer text models: which words decided, and how far to trust the answer."
 EXAMPLES = """\b
@@ -35,8 +28,58 @@ Examples:
   sightline methods --long                        what each method computes and when to use it
 """
 
+GROUP = "sightline.commands"
+_MODULES = {
+    "explain": "explain",
+    "inspect": "inspect",
+    "evaluate": "evaluate",
+    "compare": "evaluate",
+    "run": "run",
+    "query": "query",
+    "methods": "listing",
+    "metrics": "listing",
+    "demo": "explain",
+    "train": "lab",
+    "convert": "lab",
+    "adversary": "lab",
+    "serve": "serve",
+}
+"""The module of each command, in the order of the help."""
+
+
+@cache
+def _entries() -> dict[str, EntryPoint]:
+    """Return where each command is, those of other packages last; `study` is one."""
+    own = [EntryPoint(name, f"sightline.cli.{module}:{name}", GROUP) for name, module in _MODULES.items()]
+    return {entry.name: entry for entry in (*own, *entry_points(group=GROUP))}
+
+
+class Commands(TyperGroup):
+    """All commands; the module of a command is imported when the command is asked for."""
+
+    def list_commands(self, context: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(_entries())
+
+    def get_command(self, context: Any, name: str) -> Any:
+        """Return the command, or None if there is none of this name or the package that has it is broken."""
+        if name not in _entries():
+            for known in _entries():  # typer suggests names among the commands that are loaded
+                self.get_command(context, known)
+        elif name not in self.commands:
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+            entry = _entries()[name]
+            try:
+                single.command(name)(entry.load())
+                self.commands[name] = typer.main.get_command(single)
+            except Exception as error:  # whatever a plug-in does, the other commands work
+                warnings.warn(f"The command '{name}' ({entry.value}) cannot be loaded: {error}", stacklevel=1)
+        return self.commands.get(name)
+
+
 app = typer.Typer(
     name="sightline",
+    cls=Commands,
     help=SUMMARY,
     epilog=EXAMPLES,
     no_args_is_help=True,
@@ -62,23 +105,3 @@ def options(
     ] = False,
 ) -> None:
     """Explain the predictions of Transformer text models."""
-
-
-app.command()(explain)
-app.command()(inspect)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(run)
-app.command()(query)
-app.command()(methods)
-app.command()(metrics)
-app.command()(demo)
-app.command()(train)
-app.command()(convert)
-app.command()(adversary)
-app.command()(serve)
-for _entry in entry_points(group="sightline.commands"):  # of other packages; `study` is one
-    try:
-        app.command(_entry.name)(_entry.load())
-    except Exception as error:  # whatever a plug-in does, the other commands work
-        warnings.warn(f"The command '{_entry.name}' ({_entry.value}) cannot be loaded: {error}", stacklevel=1)

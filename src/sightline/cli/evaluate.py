@@ -10,8 +10,8 @@ import typer
 
 from sightline.cli.declared import command, method_options
 from sightline.cli.error_reports import STOPPED, one_line
-from sightline.cli.output import print_utf8
 from sightline.cli.progress_bar import LateProgress, starting, use_free_cores
+from sightline.cli.streams import print_utf8
 from sightline.errors import InputError
 from sightline.settings.evaluation import CompareSettings, EvaluateSettings
 from sightline.settings.extras import require

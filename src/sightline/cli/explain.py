@@ -13,9 +13,17 @@ import typer
 from sightline import builtin
 from sightline.cli.declared import command, method_options
 from sightline.cli.error_reports import one_line
-from sightline.cli.input_texts import read_text, read_texts
-from sightline.cli.output import FIGURES, Format, check_printable, choose_formats, emit, print_text
 from sightline.cli.progress_bar import CheckTime, LateProgress, starting, use_free_cores
+from sightline.cli.streams import (
+    FIGURES,
+    Format,
+    check_printable,
+    choose_formats,
+    emit,
+    print_text,
+    read_text,
+    read_texts,
+)
 from sightline.errors import OptionError, UsageError
 from sightline.files.writing import check_writable, write_whole
 from sightline.registry import suggestion

@@ -10,11 +10,10 @@ import typer
 
 from sightline.cli.declared import command, method_options
 from sightline.cli.error_reports import one_line
-from sightline.cli.input_texts import read_texts
-from sightline.cli.output import print_utf8
 from sightline.cli.progress_bar import LateProgress, starting, use_free_cores
+from sightline.cli.streams import print_utf8, read_texts
 from sightline.errors import UsageError
-from sightline.settings.data import FieldSettings, FolderSettings
+from sightline.settings.evaluation import FieldSettings, FolderSettings
 from sightline.settings.explain import PLAIN_TEXT, LoadSettings, ReadSettings
 from sightline.settings.inspection import InspectSettings
 from sightline.settings.options import OptionRule, option, unused

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from sightline.cli.declared import command
-from sightline.cli.output import print_utf8
 from sightline.cli.progress_bar import LateProgress, starting
+from sightline.cli.streams import print_utf8
 from sightline.registry import BUILT_IN, Entry
 from sightline.settings.options import OptionRule, Settings, option, unused
 
@@ -174,7 +174,7 @@ def metrics(settings: ListMetrics) -> None:
 
 
 def _describe_metric(metric: MetricEntry) -> str:
-    from sightline.view.words.entries import describe_chance, describe_direction, describe_needs, describe_range
+    from sightline.view.words.phrases import describe_chance, describe_direction, describe_needs, describe_range
 
     lines = [
         f"{metric.name}: {metric.summary}{describe_origin(metric)}",

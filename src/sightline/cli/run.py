@@ -12,8 +12,7 @@ import typer
 from sightline.cli.declared import command, method_options
 from sightline.cli.progress_bar import LateProgress, starting
 from sightline.errors import UsageError
-from sightline.settings.data import SelectionSettings
-from sightline.settings.evaluation import OptionsSettings
+from sightline.settings.evaluation import OptionsSettings, SelectionSettings
 from sightline.settings.explain import DEFAULT_METHODS, METHODS_HELP, TRUNCATE, LoadSettings
 from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_names

@@ -16,7 +16,7 @@ from sightline.settings.options import option
 from sightline.settings.serving import TOKEN_VARIABLE, ServeSettings
 
 if TYPE_CHECKING:
-    from sightline.serve.limits import ServerLimits
+    from sightline.settings.serving import ServerLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,9 @@ def serve(settings: ServeCommand) -> None:
                 require(package, "serve", "The server", error=UsageError)
             for package in ("duckdb", "pyarrow", "matplotlib") if settings.corpus is not None else ():
                 require(package, "corpus,plots", "Showing a corpus", error=UsageError)
-            from sightline.serve.http.guards import is_loopback
-            from sightline.serve.http.server import serve as run
-            from sightline.serve.limits import ServerLimits
+            from sightline.serve.guards import is_loopback
+            from sightline.serve.server import serve as run
+            from sightline.settings.serving import ServerLimits
 
         host = settings.host
         token = _choose_token(settings.token, settings.no_token, host, is_loopback(host))
@@ -73,7 +73,7 @@ def serve(settings: ServeCommand) -> None:
 
 def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) -> str | None:
     """Return the token to require, or None; raise UsageError if other machines could use it without one."""
-    from sightline.serve.http.guards import check_token
+    from sightline.serve.guards import check_token
 
     if no_token:
         if token is not None and token != os.environ.get(TOKEN_VARIABLE):

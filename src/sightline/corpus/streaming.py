@@ -21,7 +21,7 @@ from typing import Any
 
 from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.settings.data import Selection as Selection
+from sightline.settings.evaluation import Selection as Selection
 from sightline.settings.extras import require
 from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row

@@ -29,10 +29,11 @@ from sightline.evaluation.subject import (
 )
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
-from sightline.metrics.plans import Compat, check_ratios
+from sightline.metrics.plans import check_ratios
 from sightline.models.target import Quantity, check_quantity
 from sightline.passes.perturb import Replacement
 from sightline.progress import Progress
+from sightline.settings.evaluation import Compat
 from sightline.settings.values import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level

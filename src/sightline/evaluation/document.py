@@ -34,7 +34,6 @@ from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Measured, measure_scores
-from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
 from sightline.metrics.score_inputs import FloatArray, IntArray, without_conventions
 from sightline.models import Target
@@ -42,6 +41,7 @@ from sightline.models.classes import Label
 from sightline.models.target import Quantity
 from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
+from sightline.settings.evaluation import Compat
 from sightline.text import Encoding, Example
 from sightline.text.units import Units, units_of
 

@@ -38,7 +38,6 @@ from sightline.metrics.plans import (
     NINTHS,
     PROBABILITY,
     SMALLEST_PROBABILITY,
-    Compat,
     Plan,
     check_probabilities,
     check_ratios,
@@ -51,6 +50,7 @@ from sightline.settings.values import check_one_of
 
 if TYPE_CHECKING:
     from sightline.passes.perturb import Replacement
+    from sightline.settings.evaluation import Compat
 
 Summary = Literal["mean", "area"]
 

@@ -31,7 +31,6 @@ from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.plans import (
     PROBABILITY,
     Bounds,
-    Compat,
     Plan,
     extremes,
     random_score_order,
@@ -46,6 +45,7 @@ from sightline.models import Network, Target
 from sightline.models.inputs import check_origin
 from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.progress import StepProgress
+from sightline.settings.evaluation import Compat
 from sightline.text import Encoding
 from sightline.text.units import Level
 

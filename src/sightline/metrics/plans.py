@@ -28,7 +28,6 @@ import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError
 from sightline.metrics.score_inputs import FloatArray, IntArray, descending_order, score_vector
-from sightline.settings.evaluation import Compat as Compat
 from sightline.text.units import Units
 
 if TYPE_CHECKING:

@@ -197,7 +197,11 @@ class MetricRegistry(Registry[MetricEntry]):
         )
 
 
-METRICS = MetricRegistry("metric", plugins=METRIC_PLUGINS)
+METRICS = MetricRegistry(
+    "metric",
+    plugins=METRIC_PLUGINS,
+    modules=[f"sightline.metrics.{name}" for name in ("agreement", "dispersion", "faithfulness", "plausibility")],
+)
 
 
 def metric(

@@ -1,4 +1,4 @@
-"""Settings of capabilities that measure or compare methods over a data set."""
+"""Settings of capabilities that read a data set: which rows, how methods are measured or compared, where results go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,73 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from sightline.errors import UsageError
-from sightline.settings.data import FolderSettings, SelectionSettings, TableFormat
 from sightline.settings.explain import BUILT_IN, MODEL, PICKLE, LoadSettings, Quantity, TrustSettings
 from sightline.settings.options import OptionRule, Settings, option, unused
-from sightline.settings.values import split_assignments, split_names
+from sightline.settings.values import LARGEST_SEED, read_numbers, split_assignments, split_names
+
+TableFormat = Literal["text", "csv", "json", "markdown", "latex"]
+OVERWRITE = "Write into a folder of other files; those of the same names are replaced."
+DATA = "CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSettings(Settings):
+    """The seed of everything that is drawn at random."""
+
+    seed: int = option(0, low=0, high=LARGEST_SEED, metavar="N", help="Random seed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldSettings(SeedSettings):
+    """Which fields of a data set are read."""
+
+    text: str = option("text", metavar="FIELD", help="Field of the data set that holds the text.")
+    label: str = option("label", metavar="FIELD", help="Field of the data set that holds the label.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFieldSettings(FieldSettings):
+    """The same for data sets that may have pairs of texts."""
+
+    pair: str = option("text_pair", metavar="FIELD", help="Field of the data set that holds the second text.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(PairFieldSettings):
+    """Which fields and which rows of a data set are used; rows are chosen by `where`, then `limit`, then `sample`."""
+
+    split: str | None = option(None, metavar="NAME", help="Use the rows of this split of the data set.")
+    where: str | None = option(
+        None, metavar="CONDITION", help="Use the rows for which an SQL condition on their fields holds."
+    )
+    limit: int | None = option(None, low=1, metavar="N", help="Use the first N rows.")
+    sample: int | None = option(None, low=1, metavar="N", help="Use N rows drawn at random (see --seed).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionSettings(Selection):
+    """A data set, and which of its rows are used."""
+
+    data: str = option(positional=True, metavar="DATA", help=DATA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(Settings):
+    """A folder that results are written to."""
+
+    output: Path | None = option(
+        None, flag=("--output", "-o"), metavar="FOLDER", help="Write a page, tables, figures and all records here."
+    )
+    overwrite: bool = option(False, help=OVERWRITE)
+
+    rules: ClassVar[tuple[OptionRule, ...]] = (
+        unused(
+            "overwrite",
+            when=lambda settings: settings.output is None,
+            reason="needs a folder to write to; add -o FOLDER.",
+        ),
+    )
+
 
 EvaluatedLevel = Literal["word", "token"]
 TargetChoice = Literal["predicted", "label"]
@@ -29,34 +92,10 @@ def _names_or_all(given: list[str]) -> tuple[str, ...] | str:
     return "all" if names == ("all",) else names
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    """Return whole numbers of at least 1 from "5,10,20"."""
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        raise UsageError(f"--k {text} is not a list of whole numbers from 1 up, such as 5,10,20.")
-    return tuple(dict.fromkeys(counts))
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    """Return shares from "0,0.1,0.5" or "0,10%,50%"."""
-    try:
-        return tuple(
-            float(part.rstrip().removesuffix("%")) / 100 if part.rstrip().endswith("%") else float(part)
-            for part in text.split(",")
-        )
-    except ValueError:
-        raise UsageError(f"--ratios {text} is not a list of shares such as 0,0.1,0.5 or 0,10%,50%.") from None
-
-
-def _strengths(text: str) -> tuple[float, ...]:
-    """Return the values of λ from "0.1,1,10"."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--strengths {text} is not a list of numbers such as 0.1,1,10.") from None
+def _share(text: str) -> float:
+    """Return a share from "0.1" or "10%"."""
+    number = text.strip()
+    return float(number[:-1]) / 100 if number.endswith("%") else float(number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +145,7 @@ class EvaluateSettings(MeasuredSettings, LoadSettings):
     ratios: tuple[float, ...] | None = option(
         None,
         metavar="0,0.1,…",
-        read=_shares,
+        read=read_numbers("--ratios", "shares such as 0,0.1,0.5 or 0,10%,50%", _share),
         help="Shares of the words that are removed. [default: as each metric is defined]",
     )
     mask_pads: bool = option(False, help="Exclude pad tokens that replace words from attention.")
@@ -121,7 +160,10 @@ class EvaluateSettings(MeasuredSettings, LoadSettings):
     )
     reference: str | None = option(None, metavar="NAME", help="Method that agreement metrics compare the others with.")
     k: tuple[int, ...] | None = option(
-        None, metavar="5,20,…", read=_counts, help="Values of k for precision, recall and count at k. [default: 20]"
+        None,
+        metavar="5,20,…",
+        read=read_numbers("--k", "whole numbers from 1 up, such as 5,10,20", int, least=1),
+        help="Values of k for precision, recall and count at k. [default: 20]",
     )
     budget: int | None = option(None, low=1, metavar="N", help="Most model calls per document.")
     sanity: bool = option(False, help="Also run sanity tests with random weights and with planted words (slow).")
@@ -196,7 +238,7 @@ class AdversarySettings(SelectionSettings):
     strengths: tuple[float, ...] | None = option(
         None,
         metavar="X,…",
-        read=_strengths,
+        read=read_numbers("--strengths", "numbers such as 0.1,1,10", float),
         help="Values of λ of the last three: how much distance of the weights counts. [default: 0.1,1]",
     )
     output: Path | None = option(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sightline.settings.options import OptionRule, Settings, option, unused
-from sightline.settings.values import parse_positions, split_assignments, split_names
+from sightline.settings.values import read_numbers, split_assignments, split_names
 
 Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
 Aggregation = Literal["mean", "max", "first"]
@@ -59,7 +59,10 @@ class ReadSettings(Settings):
         None, metavar="FILE|-", expects="a string or null", help="The second text, for models that read pairs."
     )
     global_tokens: tuple[int, ...] | None = option(
-        None, metavar="0,17,…", read=parse_positions, help="Token positions with global attention (Longformer)."
+        None,
+        metavar="0,17,…",
+        read=read_numbers("--global-tokens", "token positions such as 0,17,42", int),
+        help="Token positions with global attention (Longformer).",
     )
 
 

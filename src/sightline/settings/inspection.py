@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from sightline.settings.data import SeedSettings
+from sightline.settings.evaluation import SeedSettings
 from sightline.settings.explain import INSPECT_METHODS
 from sightline.settings.options import OptionRule, option, unused
 from sightline.settings.values import split_assignments, split_names

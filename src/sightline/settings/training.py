@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from sightline.settings.data import DATA, PairFieldSettings, SeedSettings
+from sightline.settings.evaluation import DATA, PairFieldSettings, SeedSettings
 from sightline.settings.explain import PICKLE
 from sightline.settings.options import OptionRule, Settings, option, unused
 

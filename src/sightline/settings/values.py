@@ -16,6 +16,7 @@ from sightline.errors import OptionError, SightlineError, UsageError
 from sightline.registry import suggestion
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 LARGEST_SEED = 2**32 - 1
 
 
@@ -217,12 +218,24 @@ def split_assignments(given: Sequence[str]) -> dict[str, dict[str, str]]:
     return options
 
 
-def parse_positions(text: str) -> tuple[int, ...]:
-    """Return token positions from "0,17,42"."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--global-tokens {text} is not a list of token positions such as 0,17,42.") from None
+def read_numbers(
+    flag: str, what: str, read: Callable[[str], N], *, least: float = -math.inf
+) -> Callable[[str], tuple[N, ...]]:
+    """Return a function that reads the numbers of an option, each once, in order: "0.1,1,10".
+
+    what: the numbers in words, with an example. least: the smallest number that is accepted.
+    """
+
+    def read_list(text: str) -> tuple[N, ...]:
+        try:
+            numbers = tuple(dict.fromkeys(read(part) for part in text.split(",")))
+        except ValueError:
+            numbers = ()
+        if not numbers or min(numbers) < least:
+            raise UsageError(f"{flag} {text} is not a list of {what}.")
+        return numbers
+
+    return read_list
 
 
 def _is_kind_of(origin: Any, base: type) -> bool:

@@ -29,6 +29,8 @@ _LEVELS = "\n".join(
     for step in range(1, colours.LEVELS + 1)
 )
 LISTED = 5
+LONGEST_TITLE = 60
+"""Characters of the continuation in the title."""
 DIGITS = 4
 """Significant digits of the scores in a page."""
 _SHELL = Shell(read_source("continuation.css") + _LEVELS, read_source("continuation.js"))
@@ -128,9 +130,9 @@ def _title(continuation: ContinuationExplanation) -> str:
     return f"The words behind the {'given ' if continuation.origin else ''}continuation “{text}”"
 
 
-def _shorten(text: str, characters: int = 60) -> str:
+def _shorten(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= characters else f"{flat[:characters].rstrip()}…"
+    return flat if len(flat) <= LONGEST_TITLE else f"{flat[:LONGEST_TITLE].rstrip()}…"
 
 
 def _method(continuation: ContinuationExplanation, words: Units, rows: dict[int, tuple[int, ...]]) -> dict[str, Any]:

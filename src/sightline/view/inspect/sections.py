@@ -11,8 +11,7 @@ import numpy as np
 from sightline.analysis.inspection import EFFECTIVE_TOKENS
 from sightline.methods.layer_kind import LayerKind
 from sightline.view import plots
-from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
-from sightline.view.inspect.similarity import comparison_section
+from sightline.view.inspect.attention import comparison_section, filter_sentence, relations_section, totals_section
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
 from sightline.view.sections.pages import Links, Picture, Section, Table
 from sightline.view.words.phrases import percent

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from sightline.errors import UsageError
 from sightline.view import plots
 from sightline.view.frames import to_text
-from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
+from sightline.view.inspect.attention import (
+    HOW_TO_READ,
+    count_name,
+    measured_dots,
+    saturation_sentence,
+    similarity_tables,
+    whole_numbers,
+    word_instances,
+)
 from sightline.view.inspect.sections import (
     anisotropy_parts,
     attribution_rankings,
@@ -25,7 +33,6 @@ from sightline.view.inspect.sections import (
     importance_frame,
     importance_parts,
 )
-from sightline.view.inspect.similarity import HOW_TO_READ, measured_dots, similarity_tables
 from sightline.view.sections.pages import Picture, Section, Table, describe_facts, document_title, write_sections
 from sightline.view.words.phrases import count, format_number, percent
 from sightline.view.words.sentences import notices, prediction_sentence

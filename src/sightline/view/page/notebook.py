@@ -20,8 +20,7 @@ from sightline.view import colours
 from sightline.view.colours import text_pieces
 from sightline.view.page import payload
 from sightline.view.page.html import script, style
-from sightline.view.words.headline import headline
-from sightline.view.words.lists import list_words
+from sightline.view.words.headline import headline, list_words
 from sightline.view.words.phrases import SHARES_NOTE, format_share
 from sightline.view.words.sentences import further_sentences, notices, number
 from sightline.view.words.verdict import MARKS, describe_verdict

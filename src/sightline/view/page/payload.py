@@ -29,9 +29,8 @@ from sightline.view.page.graphics import (
     heads_by_importance,
     pool_maps,
 )
-from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline_parts
-from sightline.view.words.phrases import describe_target, is_class, predicted_value
+from sightline.view.words.phrases import describe_target, is_class, plain_summary, predicted_value
 from sightline.view.words.sentences import LARGEST_LOSS, further_sentences, notices
 from sightline.view.words.verdict import describe_verdict
 

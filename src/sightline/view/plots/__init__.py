@@ -4,13 +4,11 @@ from sightline.view.plots.attention_maps import attention_grid, attention_map, h
 from sightline.view.plots.highlighted_text import report_overlay, text_overlay, text_overlays
 from sightline.view.plots.layers import (
     attention_graphs,
+    instance_counts,
     layer_curves,
     layer_heat_map,
-    relevance_matrices,
-)
-from sightline.view.plots.positions import (
-    instance_counts,
     lines_over_positions,
+    relevance_matrices,
 )
 from sightline.view.plots.rankings import Measured, Ranking, ranked_bars, similarity_dots
 from sightline.view.plots.style import save_figure

@@ -185,14 +185,14 @@ def _link(shown_in: str, sizes: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _texts(texts: Texts) -> str:
-    columns = "".join(_colouredto_html_text(column) for column in texts.columns)
+    columns = "".join(_coloured_text(column) for column in texts.columns)
     return (
         f"<figure><figcaption><h3>{to_html_text(texts.title)}</h3><p>{to_html_text(texts.sentence)}</p></figcaption>"
         f'<div class="texts">{columns}</div></figure>'
     )
 
 
-def _colouredto_html_text(text: ColouredText) -> str:
+def _coloured_text(text: ColouredText) -> str:
     blocks = []
     for segment in text.segments:
         pieces = [

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.words.headline import headline
-from sightline.view.words.lists import WordLists, list_words
+from sightline.view.words.headline import WordLists, headline, list_words
 from sightline.view.words.phrases import SHARES_NOTE, describe_target, format_share, percent, predicted_value
 from sightline.view.words.sentences import further_sentences, notices
 from sightline.view.words.verdict import MARKS, describe_verdict

@@ -25,13 +25,13 @@ from sightline.metrics import list_metrics
 from sightline.progress import Progress
 from sightline.results.continuation import combine_records
 from sightline.results.explanation_storage import TargetRecord
-from sightline.serve.limits import CORPUS_ADDRESS, ServerLimits
+from sightline.settings.serving import CORPUS_ADDRESS, ServerLimits
 from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
-from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline
+from sightline.view.words.phrases import plain_summary
 from sightline.view.words.sentences import further_sentences, notices
 from sightline.view.words.verdict import describe_verdict
 

@@ -1,8 +1,12 @@
-"""Write or print results: to a file (complete or not at all), to a pipe or to a terminal."""
+"""Read the text to explain, from a file or standard input, and write results to files, a pipe or a terminal.
+
+A file is complete or absent.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,13 +14,14 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from sightline.cli.error_reports import one_line
+from sightline.cli.progress_bar import LateProgress
 from sightline.errors import UsageError
+from sightline.files.foreign import printable
 from sightline.files.writing import write_whole
 
 if TYPE_CHECKING:
     from sightline.results.report import Report
     from sightline.text.units import Level
-
 
 Format = Literal["text", "json", "html", "csv", "svg", "png", "pdf"]
 FIGURES = frozenset({"svg", "png", "pdf"})
@@ -111,7 +116,7 @@ def print_text(report: Report, top: int, *, passages: bool = True, all_words: bo
     """
     from rich.console import Console
 
-    from sightline.view.words.lists import consensus_sentence
+    from sightline.view.words.headline import consensus_sentence
     from sightline.view.words.terminal import print_report
 
     console = Console()
@@ -132,8 +137,7 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
     if chosen == "html":
         return report.to_html()
     if chosen == "json":
-        from sightline.view.words.headline import headline
-        from sightline.view.words.lists import list_words
+        from sightline.view.words.headline import headline, list_words
         from sightline.view.words.sentences import notices
 
         records = [
@@ -171,7 +175,7 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
 
 def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
     """Return every explanation as tab-separated lines, then the words that all methods agree on."""
-    from sightline.view.words.lists import consensus_sentence
+    from sightline.view.words.headline import consensus_sentence
     from sightline.view.words.terminal import plain_report, printable
 
     consensus = consensus_sentence(report)
@@ -182,3 +186,51 @@ def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
 def print_utf8(text: str) -> None:
     """Print text as UTF-8 bytes, so that a pipe receives UTF-8 whatever the locale."""
     typer.echo(text.encode(), nl=False)
+
+
+def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tuple[str, str | None]:
+    """Return the text and its pair, if there is one, after the checks that need no model."""
+    if file == pair == "-":
+        raise UsageError("Only one of the two texts can come from standard input.")
+    text = read_text(file, plain_text=plain_text)
+    second = None if pair is None else read_text(pair, plain_text=plain_text)
+
+    from sightline.text import check_text
+
+    check_text(text)
+    if second is not None:
+        check_text(second, "second text")
+    return text, second
+
+
+def read_text(source: str, *, plain_text: bool = False) -> str:
+    """Return the text of the document `source`, or of standard input for "-"; print what is left out."""
+    from sightline.text.documents import decode_document
+
+    name = "Standard input" if source == "-" else f"The file '{source}'"
+    content = _read_standard_input() if source == "-" else _read_file(source)
+    with LateProgress() as progress:
+        progress("reading the document", 0, 0)
+        document = decode_document(content, name, suffix=Path(source).suffix, plain_text=plain_text)
+    for notice in document.notices:
+        typer.echo(notice, err=True)
+    return document.text
+
+
+def _read_file(path: str) -> bytes:
+    from sightline.text.documents import read_content
+
+    with LateProgress() as progress:
+        return read_content(
+            Path(path),
+            alternative=", or - for standard input",
+            on_pipe=lambda: progress.announce(f"Waiting for another program to write to '{printable(path)}'."),
+        )
+
+
+def _read_standard_input() -> bytes:
+    from sightline.text.documents import MOST_BYTES
+
+    if sys.stdin.isatty():
+        typer.echo("Type or paste the text, then press Ctrl-D on an empty line.", err=True)
+    return sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Self
 from sightline.errors import ModelError, SightlineError, SizeError
 from sightline.files.children import Channel, Child, Message
 from sightline.files.processes import exempt_loaded_objects, limit_memory, machine_memory, release_memory
-from sightline.serve.limits import ServerLimits
+from sightline.settings.serving import ServerLimits
 
 if TYPE_CHECKING:
-    from sightline.serve.worker.session import WorkerSession
+    from sightline.serve.session import WorkerSession
 
-_PRELOADED = ("sightline.serve.worker.session", "numba")
+_PRELOADED = ("sightline.serve.session", "numba")
 """Modules imported before workers are forked, including those that the first job would import.
 
 Replacing a worker then costs the loading of its models but not another five seconds of imports.
@@ -118,7 +118,7 @@ def run_worker(channel: Channel, settings: ServerLimits) -> None:
 def _open_session(channel: Channel, settings: ServerLimits) -> WorkerSession | None:
     """Load the models and send `ready`, or send `unable` and return None."""
     try:
-        from sightline.serve.worker.session import WorkerSession
+        from sightline.serve.session import WorkerSession
 
         session = WorkerSession(settings)
         catalogue = session.catalogue()

@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 
 from sightline.errors import InputError, OptionError
 from sightline.registry import suggestion
-from sightline.serve.limits import ServerLimits as Limits
 from sightline.serve.refusal import Refusal
 from sightline.settings.explain import ExplainSettings
 from sightline.settings.options import Option, Settings, declared_options, option, through
+from sightline.settings.serving import ServerLimits as Limits
 from sightline.text import check_text
 
 LARGEST_NUMBER = 1e6

@@ -11,8 +11,10 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
-from sightline.serve.http import schemas
-from sightline.serve.http.requests import (
+from sightline.serve import schemas
+from sightline.serve.dispatcher import Dispatcher, Job, JobKind
+from sightline.serve.refusal import Refusal, queue_full
+from sightline.serve.requests import (
     EXAMPLES,
     ExplainRequest,
     check_request,
@@ -21,10 +23,7 @@ from sightline.serve.http.requests import (
     read_body,
     request_schema,
 )
-from sightline.serve.http.schemas import describe_binary, describe_errors, describe_page
-from sightline.serve.refusal import Refusal, queue_full
-from sightline.serve.worker.dispatcher import Dispatcher
-from sightline.serve.worker.jobs import Job, JobKind
+from sightline.serve.schemas import describe_binary, describe_errors, describe_page
 
 HEARTBEAT = 15.0
 """Seconds of silence after which an event stream sends a comment to keep the connection open."""

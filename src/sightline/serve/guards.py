@@ -28,7 +28,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sightline.errors import UsageError
-from sightline.serve.http import documents
+from sightline.serve import documents
 from sightline.serve.refusal import Refusal
 
 SHORTEST_TOKEN = 16

@@ -1,1 +1,0 @@
-"""The worker process of the server, and the queue that feeds it."""
