@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from sightline.serve.dispatcher import Job, JobProgress
 from sightline.serve.process import WorkerProcess
 from sightline.serve.server import Server, address, bound_socket
 from sightline.settings.serving import ServerLimits
@@ -91,6 +93,26 @@ class Running:
     def worker(self) -> psutil.Process:
         """The process that computes."""
         return psutil.Process(self._server.config.app._app.state.dispatcher._worker.pid)
+
+    @contextmanager
+    def held_at(self, stage: str) -> Iterator[None]:
+        """Stop the worker when it reports progress of a stage: a browser sees the stage however slow the machine is."""
+        held: list[psutil.Process] = []
+        advance = Job.advance
+
+        def advance_and_hold(job: Job, progress: JobProgress) -> None:
+            advance(job, progress)
+            if not held and progress.stage == stage and progress.done:
+                held.append(self.worker)
+                held[0].suspend()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Job, "advance", advance_and_hold)
+            try:
+                yield
+            finally:
+                for worker in held:
+                    worker.resume()
 
     def stop(self) -> None:
         self.client.close()

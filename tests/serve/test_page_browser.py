@@ -95,8 +95,9 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
         page.locator("#text").fill(PASTED)
         choose(page, "attcat", "rollout", "occlusion")
         page.get_by_label("Check against random words").check()
-        page.locator("#explain").click()
-        page.locator("#stage", has_text="Occlusion: ").wait_for()
+        with server.held_at("occlusion"):
+            page.locator("#explain").click()
+            page.locator("#stage", has_text="Occlusion: ").wait_for()
         page.locator("#view .sightline[data-ready=true]").wait_for()
         assert page.locator("#running").is_hidden()
         assert page.locator("#view .text").first.text_content() == PASTED
@@ -152,9 +153,10 @@ def test_cancel_bad_files_and_a_result_the_server_has_forgotten(browse, server):
         page.locator("#explain").click()
         assert page.locator("#trouble").inner_text() == "Choose at least one method."
         choose(page, "occlusion")
-        page.locator("#explain").click()
-        page.locator("#stage", has_text="Occlusion: ").wait_for()
-        page.locator("#cancel").click()
+        with server.held_at("occlusion"):
+            page.locator("#explain").click()
+            page.locator("#stage", has_text="Occlusion: ").wait_for()
+            page.locator("#cancel").click()
         page.locator("#trouble", has_text="This job was cancelled.").wait_for()
         assert page.locator("#running").is_hidden()
 
