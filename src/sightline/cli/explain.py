@@ -231,14 +231,18 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
 
 
 DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
+DEMO_PAGE = Path("sightline-demo.html")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoCommand(Settings):
     """Options of `sightline demo`."""
 
-    output: Path = option(
-        Path("sightline-demo.html"), flag=("--output", "-o"), metavar="FILE", help="Where to write the page."
+    output: Path | None = option(
+        None,
+        flag=("--output", "-o"),
+        metavar="FILE",
+        help=f"Where to write the page. [default: {DEMO_PAGE}]",
     )
     document: str = option("library_report", metavar="NAME", help="Which built-in document.")
 
@@ -252,7 +256,9 @@ def demo(settings: DemoCommand) -> None:
       sightline demo
       sightline demo --document machine_learning -o page.html
     """
-    output, document = settings.output, settings.document
+    output, document = settings.output or DEMO_PAGE, settings.document
+    if settings.output is None and output.is_file() and not _is_page(output):
+        raise UsageError(f"'{output}' was not written by Sightline and would be replaced. Name a file with -o.")
     check_writable(output)
     known = builtin.documents()
     if document not in known:
@@ -273,3 +279,9 @@ def demo(settings: DemoCommand) -> None:
     typer.echo(
         f"\nTo see the whole document, explained by {len(report)} methods, open {output.resolve()} in a browser."
     )
+
+
+def _is_page(path: Path) -> bool:
+    """Say whether a file is a page that Sightline wrote."""
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="Sightline">' in file.read(2000)
