@@ -99,8 +99,9 @@ def _open_locked(path: Path, wait: bool) -> int:
 
 def _check_own(descriptor: int, path: Path) -> None:
     """Raise UsageError unless an open file is empty or holds the id of a process, as locks do."""
-    if not (stat.S_ISREG(os.fstat(descriptor).st_mode) and _LOCK.fullmatch(os.pread(descriptor, 50, 0))):
+    if not (stat.S_ISREG(os.fstat(descriptor).st_mode) and _LOCK.fullmatch(os.read(descriptor, 50))):
         raise UsageError(f"'{path}' was not written by Sightline and is in the way of a lock. Move it.")
+    os.lseek(descriptor, 0, os.SEEK_SET)
 
 
 def _wait_for(descriptor: int, path: Path) -> None:
