@@ -7,7 +7,8 @@
    0, which could be meant as the number of a class, is refused.
 3. The labels of one column are all names or all numbers of classes, never both.
 
-A label therefore never means one class in a whole data set and another one in a part of it.
+A label therefore never means one class in a whole data set and another one in a part of it. It may mean none in the
+whole: 1 and 2 for two classes were not counted from 0, which a part with the label 1 alone does not show.
 """
 
 from __future__ import annotations
