@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sightline.errors import UsageError
 from sightline.files.children import Channel, Child
 from sightline.files.ownership import own_path
 from sightline.files.writing import lock_file
@@ -29,6 +32,8 @@ T = TypeVar("T")
 FIRST_NOTICE, NEXT_NOTICE = 2.0, 300.0
 """Seconds of waiting after which a process says for whom it waits, and says so again."""
 _POLL = 0.05
+_LOCK = re.compile(rb"(\d{1,20}\n)?")
+"""The content of a lock; a process that was killed may have written nothing."""
 
 
 class BusyError(Exception):
@@ -71,7 +76,10 @@ def _open_locked(path: Path, wait: bool) -> int:
     """
     while True:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        descriptor = os.open(own_path(path.parent, path.name), flags, 0o644)
+        try:
+            descriptor = os.open(own_path(path.parent, path.name), flags, 0o644)
+        except OSError as error:
+            raise UsageError(f"Cannot lock '{path}': {error.strerror}. Choose another folder.") from None
         try:
             if wait:
                 _wait_for(descriptor, path)
@@ -79,6 +87,7 @@ def _open_locked(path: Path, wait: bool) -> int:
                 raise BusyError(path.name)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    _check_own(descriptor, path)
                     os.ftruncate(descriptor, 0)
                     os.write(descriptor, f"{os.getpid()}\n".encode())
                     return descriptor
@@ -86,6 +95,13 @@ def _open_locked(path: Path, wait: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _check_own(descriptor: int, path: Path) -> None:
+    """Raise UsageError unless an open file is empty or holds the id of a process, as locks do."""
+    if not (stat.S_ISREG(os.fstat(descriptor).st_mode) and _LOCK.fullmatch(os.read(descriptor, 50))):
+        raise UsageError(f"'{path}' was not written by Sightline and is in the way of a lock. Move it.")
+    os.lseek(descriptor, 0, os.SEEK_SET)
 
 
 def _wait_for(descriptor: int, path: Path) -> None:

@@ -26,6 +26,19 @@ def test_demo_writes_a_page_says_where_and_prints_the_top_words(sightline, tmp_p
     assert data["document"]["segments"][0]["text"] == builtin.documents()[DemoCommand().document].read_bytes().decode()
 
 
+def test_demo_replaces_its_own_page_and_no_other_file_that_was_not_named(sightline, tmp_path):
+    page = tmp_path / "sightline-demo.html"
+    page.write_text("my notes")
+    refused = sightline("demo")
+    assert refused.exit_code == 2
+    assert "'sightline-demo.html' was not written by Sightline" in refused.stderr
+    assert page.read_text() == "my notes"
+    assert sightline("demo", "-o", page.name).exit_code == 0
+    written = page.read_bytes()
+    assert sightline("demo").exit_code == 0
+    assert page.read_bytes()[:2000] == written[:2000]
+
+
 def test_demo_refuses_before_it_runs(sightline, tmp_path):
     unknown = sightline("demo", "--document", "compiler")
     assert unknown.exit_code == 2

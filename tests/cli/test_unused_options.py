@@ -40,6 +40,22 @@ OPTIONS = {
         "--interval is left out with --against",
     ),
     "explain: the built-in model has weights": (("doc.txt", "--allow-random"), "allow_random has no effect"),
+    "explain: words of a table of all": (("doc.txt", "--format", "csv", "--top", "3"), "--top is about lists of words"),
+    "explain: nothing is drawn": (("doc.txt", "--method", "attcat", "--seed", "3"), "--seed has no effect"),
+    "explain: no windows": (("doc.txt", "--truncate", "--windows", "max"), "--windows is about windows"),
+    "inspect: no data set to cut": (("doc.txt", "--limit", "3"), "--limit needs a data set"),
+    "evaluate: nothing is removed": (
+        ("rows.jsonl", "--methods", "gradient", "--metrics", "entropy", "--no-reference-order"),
+        "reference_order has no effect",
+    ),
+    "evaluate: no floor": (
+        ("rows.jsonl", "--methods", "gradient", "--metrics", "entropy", "--random-orderings", "3"),
+        "random_orderings has no effect",
+    ),
+    "evaluate: nothing published": (
+        ("rows.jsonl", "--methods", "gradient", "--metrics", "entropy", "--compat", "attcat"),
+        "compat has no effect",
+    ),
     "explain: no check to limit": (("doc.txt", "--check-readings", "20"), "--check-readings belongs to the check"),
     "explain: no check to exchange in": (("doc.txt", "--artefacts"), "--artefacts belongs to the check"),
 }

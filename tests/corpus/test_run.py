@@ -251,6 +251,21 @@ def test_a_table_of_others_in_the_folder_of_a_run_is_not_replaced(whole, model, 
         assert (out / "tokens" / unit.name).read_bytes() == content
 
 
+@pytest.mark.parametrize("content", [b"my essay", b"\xff\xfe", b"run away\n"])
+def test_a_file_of_others_in_the_place_of_a_log_is_not_replaced(content, whole, model, data_file, tmp_path):
+    out = shutil.copytree(whole.path, tmp_path / "run")
+    unit = sorted((out / "documents").iterdir())[0]
+    unit.unlink()
+    log = out / "attempts" / f"{unit.stem}.log"
+    log.write_bytes(content)
+    with pytest.raises(UsageError, match="was not written by Sightline and would be replaced"):
+        sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+    assert log.read_bytes() == content
+    log.write_text("run 0123abcd\nbegin 3\n")  # of an earlier run
+    sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+    assert contents(out) == contents(whole.path)
+
+
 @pytest.mark.parametrize(
     "selection", [sl.Selection(where="year >= 2012"), sl.Selection(sample=3, seed=1)], ids=["where", "sample"]
 )

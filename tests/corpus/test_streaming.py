@@ -81,13 +81,14 @@ def test_a_stream_reads_no_more_than_is_requested(tmp_path):
         ("spaced IS NULL", [2]),
         ("mixed = 0.5", [2]),
         ("mixed = 7", [0]),
+        ("short = 0.5", [0, 2]),
     ],
 )
 def test_cells_of_a_table_that_are_numbers_are_compared_as_numbers(where, expected, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text(
-        "id,text,score,year,code,long,spaced,mixed\n1,a,0.5,2022.4,007,1, 0.5,007\n"
-        "2,b,0.54,2022,7,99999999999999999999,0.54 ,0.54\na1,c,,2021,x,3, ,0.5\n"
+        "id,text,score,year,code,long,spaced,mixed,short\n1,a,0.5,2022.4,007,1, 0.5,007,.5\n"
+        "2,b,0.54,2022,7,99999999999999999999,0.54 ,0.54,0.54\na1,c,,2021,x,3, ,0.5,+.5e0\n"
     )
     assert numbers(path, where=where) == expected
 

@@ -53,6 +53,15 @@ def make_old(path: Path) -> None:
     os.utime(path, (0, 0))
 
 
+def test_a_read_only_file_is_refused_even_to_the_superuser(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("mine")
+    path.chmod(0o444)
+    with pytest.raises(UsageError, match="the file is read-only"):
+        write_whole(path, "ours")
+    assert path.read_text() == "mine"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_the_process_removes_the_temporary_file(tmp_path, writer, number):

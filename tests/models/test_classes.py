@@ -28,6 +28,7 @@ NAMED, STARS, SIGNS = ("negative", "positive"), ("1", "2"), ("-1", "1")
         ([1, 2], NAMED, {1: None, 2: None}),
         (["positive", "unheard-of"], NAMED, {"positive": 1, "unheard-of": None}),
         (["Bad", "bad"], ("bad", "Bad"), {"Bad": 1, "bad": 0}),
+        (["cafe\N{COMBINING ACUTE ACCENT}"], ("caf\N{LATIN SMALL LETTER E WITH ACUTE}",), {"cafe\u0301": 0}),
     ],
 )
 def test_a_column_holds_names_or_numbers(column, names, classes):

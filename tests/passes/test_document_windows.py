@@ -448,6 +448,12 @@ def test_a_long_text_is_read_in_windows_and_says_so(reader):
     assert '"windows"' in html or "windows" in html
 
 
+@pytest.mark.parametrize("option", [{"aggregation": "max"}, {"overlap": 4}, {"max_windows": 2}])
+def test_options_of_windows_are_refused_for_a_truncated_text(option):
+    with pytest.raises(OptionError, match="is about windows, which truncate=True leaves out"):
+        tiny_model("bert").encode("mill", truncate=True, **option)
+
+
 def test_truncation_stays_possible(reader):
     explanation = reader.explain(SENTENCES * 20, "attcat", truncate=True)
     assert len(explanation.encoding) == reader.max_tokens

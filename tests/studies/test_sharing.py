@@ -43,6 +43,24 @@ def held(tmp_path):
     process.communicate()
 
 
+@pytest.mark.parametrize("content", [b"my notes\n", b"1\n2\n", None], ids=["notes", "numbers", "folder"])
+def test_what_others_put_in_the_place_of_a_lock_stays(content, tmp_path):
+    path = tmp_path / ".table.json.lock"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"\.table\.json\.lock"), claim(path, wait=False):
+        raise AssertionError("the lock was given away")
+    assert path.is_dir() if content is None else path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", b"123\n"])
+def test_the_lock_of_a_killed_process_is_taken(content, tmp_path):
+    path = tmp_path / ".table.json.lock"
+    path.write_bytes(content)
+    with claim(path, wait=False):
+        assert path.read_bytes() == f"{os.getpid()}\n".encode()
+    assert not path.exists()
+
+
 def test_processes_begin_at_different_places_and_take_everything():
     orders = [Turn(number, 3).order("abcdef") for number in range(3)]
     assert orders == [list("abcdef"), list("cdefab"), list("efabcd")]

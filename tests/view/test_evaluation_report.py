@@ -265,6 +265,12 @@ def test_the_order_of_single_effects_is_called_a_reference_that_methods_can_exce
     assert not any("ceiling" in columns for columns in tables)
 
 
+def test_text_and_page_say_that_random_orders_favour_words_of_many_tokens(folder):
+    said = "words of many tokens come first more often, as they do with methods that score tokens."
+    assert said in " ".join(lines_of_text())
+    assert said in (folder / "index.html").read_text(encoding="utf-8")
+
+
 def test_every_metric_is_explained_above_its_column():
     lines = lines_of_text()
     (place,) = (place for place, line in enumerate(lines) if line.startswith("  log_odds ↓ "))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
@@ -29,6 +29,7 @@ from sightline.files.writing import check_writable, write_whole
 from sightline.registry import suggestion
 from sightline.settings.explain import DEFAULT_METHODS, PLAIN_TEXT, ExplainSettings, LoadSettings
 from sightline.settings.options import OptionRule, Settings, option, unused
+from sightline.settings.values import refuse_unused
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation
@@ -77,6 +78,10 @@ class ExplainCommand(ExplainSettings, LoadSettings):
         """Whether a figure is drawn."""
         return any(chosen in FIGURES for chosen, _ in self.wanted)
 
+    def only_csv(self) -> bool:
+        """Whether the result is CSV, in every place."""
+        return all(chosen == "csv" for chosen, _ in self.wanted)
+
     @property
     def continues(self) -> bool:
         """Whether a continuation of the document is explained."""
@@ -87,6 +92,12 @@ class ExplainCommand(ExplainSettings, LoadSettings):
             "true_label",
             when=lambda settings: not settings.draws(),
             reason="is named in figures only: add -o figure.svg, or leave it out.",
+        ),
+        unused(
+            "top",
+            "all_words",
+            when=lambda settings: settings.only_csv(),
+            reason="is about lists of words; a CSV table holds all rows: leave it out.",
         ),
     )
 
@@ -135,7 +146,7 @@ def explain(settings: ExplainCommand) -> None:
 
         # A page compares; other programs and pipes get one explanation unless they ask for more.
         methods = settings.methods or DEFAULT_METHODS[: None if for_page else 1]
-        options = method_options(settings.options, methods, settings.seed)
+        options = _explain_options(settings, methods)
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(settings.model, **settings.keywords(load, without=("output",)))
@@ -145,7 +156,7 @@ def explain(settings: ExplainCommand) -> None:
             progress.note(DEMONSTRATION)
         if settings.methods is None:
             methods = loaded.default_methods[: None if for_page else 1]
-            options = method_options(settings.options, methods, settings.seed)
+            options = _explain_options(settings, methods)
         true_label = settings.true_label
         if true_label is not None and loaded.task == "sequence_classification" and len(loaded.labels) > 1:
             true_label = loaded.labels[class_index(true_label, loaded.labels)]
@@ -172,6 +183,16 @@ def explain(settings: ExplainCommand) -> None:
             **options,
         )
     emit(report, outputs, settings.top, settings.level, all_words=settings.all_words, true_label=true_label)
+
+
+def _explain_options(settings: ExplainCommand, methods: Sequence[str]) -> dict[str, Any]:
+    """Return the options of each method; raise OptionError for a seed if none of them draws numbers."""
+    from sightline.methods import METHODS
+
+    options = method_options(settings.options, methods, settings.seed)
+    if not any("seed" in METHODS.get(name).options for name in methods):
+        refuse_unused({"--seed": settings.seed}, "has no effect: none of the methods draws random numbers.")
+    return options
 
 
 def emit_continuation(
@@ -218,14 +239,18 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
 
 
 DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
+DEMO_PAGE = Path("sightline-demo.html")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoCommand(Settings):
     """Options of `sightline demo`."""
 
-    output: Path = option(
-        Path("sightline-demo.html"), flag=("--output", "-o"), metavar="FILE", help="Where to write the page."
+    output: Path | None = option(
+        None,
+        flag=("--output", "-o"),
+        metavar="FILE",
+        help=f"Where to write the page. [default: {DEMO_PAGE}]",
     )
     document: str = option("library_report", metavar="NAME", help="Which built-in document.")
 
@@ -239,7 +264,9 @@ def demo(settings: DemoCommand) -> None:
       sightline demo
       sightline demo --document machine_learning -o page.html
     """
-    output, document = settings.output, settings.document
+    output, document = settings.output or DEMO_PAGE, settings.document
+    if settings.output is None and output.is_file() and not _is_page(output):
+        raise UsageError(f"'{output}' was not written by Sightline and would be replaced. Name a file with -o.")
     check_writable(output)
     known = builtin.documents()
     if document not in known:
@@ -260,3 +287,9 @@ def demo(settings: DemoCommand) -> None:
     typer.echo(
         f"\nTo see the whole document, explained by {len(report)} methods, open {output.resolve()} in a browser."
     )
+
+
+def _is_page(path: Path) -> bool:
+    """Say whether a file is a page that Sightline wrote."""
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="Sightline">' in file.read(2000)

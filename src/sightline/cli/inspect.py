@@ -66,7 +66,9 @@ class InspectCommand(FolderSettings, FieldSettings, InspectSettings, ReadSetting
             reason="needs a text file: it applies to one document.",
         ),
         unused(
-            "rule", "split", when=lambda settings: settings.data is None, reason="needs a data set; add --data DATA."
+            *("rule", "split", "limit", "text", "label"),
+            when=lambda settings: settings.data is None,
+            reason="needs a data set; add --data DATA.",
         ),
     )
 

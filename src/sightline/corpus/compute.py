@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -300,6 +301,7 @@ MOST_DEATHS = 2
 MOST_WRITING_DEATHS = 5
 _WRITING = -1
 """Logged instead of a document while the tables of a unit are written."""
+_FIRST_LINE = re.compile(rb"run [0-9a-f]+\n")
 KILLED = "killed"
 """The kind of error recorded for a document that was skipped."""
 _GROWTH = 1.25
@@ -395,14 +397,23 @@ class _AttemptLog:
         """Return how often each document was started and never finished; begin a new log if there is none."""
         counts: Counter[int] = Counter()
         check_regular(self.path, UsageError)
-        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
-        if lines[:1] != [self._first_line]:  # there is none, or that of an earlier run
+        first = self._read_beginning()
+        if first and not _FIRST_LINE.fullmatch(first):
+            raise UsageError(f"'{self.path}' was not written by Sightline and would be replaced. Move it.")
+        if first != self._first_line.encode():  # there is none, or that of an earlier run
             self.path.write_text(self._first_line)
             return counts
-        for line in lines[1:]:
+        for line in self.path.read_text().splitlines()[1:]:
             word, _, number = line.partition(" ")
             counts[int(number)] += 1 if word == "begin" else -1
         return counts
+
+    def _read_beginning(self) -> bytes:
+        """Return as many bytes as the first line has; none if there is no log."""
+        if not self.path.exists():
+            return b""
+        with self.path.open("rb") as file:
+            return file.read(len(self._first_line))
 
     def begin(self, document: int) -> None:
         """Log that a document is started."""

@@ -27,8 +27,10 @@ from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row
 
 _BATCH_ROWS = 1024
-_NUMBER = re.compile(r"\s*[+-]?(?P<whole>\d{1,31})(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?\s*", re.ASCII)
-"""A number in a text, with blanks around it or not."""
+_NUMBER = re.compile(
+    r"\s*[+-]?(?P<whole>\d{1,31}|(?=\.\d))(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?\s*", re.ASCII
+)
+"""A number in a text, with blanks around it or not; ".5" as well, which DuckDB reads as a number too."""
 _ROW = "_sightline_row"
 """Column of the place of a row in its batch."""
 SourceRow = tuple[int, str, Mapping[str, Any]]

@@ -27,7 +27,7 @@ from sightline.api.model import Model
 from sightline.errors import OptionError, SightlineError, TargetError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, tokens_in_characters
-from sightline.metrics.measurement import FaithfulnessSettings
+from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.models.answers import NO_ANSWER
 from sightline.models.batching import Send, run_side_by_side
 from sightline.models.classes import Label, classes_of, no_class
@@ -301,8 +301,16 @@ def _refuse_unused_settings(
     if not any("other_scores" in entry.needs for entry in entries):
         refuse_unused({"reference": reference}, f"{unused} compares with another method, as spearman does.")
     if not removing:
-        of_removal = {"replacement": settings.replacement, "ratios": settings.ratios}
+        of_removal = {
+            "replacement": settings.replacement,
+            "ratios": settings.ratios,
+            "random_orderings": settings.random_orderings != RANDOM_ORDERINGS,
+            "reference_order": not settings.reference_order,
+            "budget": settings.budget,
+        }
         refuse_unused(of_removal, f"{unused} removes words, as aopc does.")
+    if not any(entry.has_published_variant for entry in entries):
+        refuse_unused({"compat": settings.compat}, f"{unused} has a published variant, as aopc has.")
     if "pad" not in removing:
         refuse_unused({"mask_pads": settings.mask_pads}, f"{unused} puts pad tokens in place of words.")
 

@@ -183,7 +183,8 @@ def _final_path(path: Path) -> Path | None:
             raise UsageError(f"Cannot write '{path}': the folder '{final.parent}' does not exist. Create it first.")
         if final.exists() and not final.is_file():
             return None
-        if final.exists() and not os.access(final, os.W_OK):
+        # The superuser may write everything: what nobody may write is read-only all the same.
+        if final.exists() and not (os.access(final, os.W_OK) and final.stat().st_mode & 0o222):
             raise UsageError(f"Cannot write '{path}': the file is read-only. Choose another path.")
     except OSError as error:
         raise _cannot_write(path, error) from None

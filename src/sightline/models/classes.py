@@ -1,18 +1,20 @@
 """Which class of a model a label means: one rule for targets, for the labels of a data set, and between two models.
 
 1. A label that is the name of a class means that class. The names are compared exactly first, then without regard to
-   case, to blanks around them, and to how a whole number is written ("1", "1.0" and "+1" are one number).
+   case, to blanks around them, and to how an accent or a whole number is written ("1", "1.0" and "+1" are one number).
 2. A whole number that is no name is the number of a class, counted from 0. Where a class is named by a number other
    than its own, as with the classes "1" and "2", every number is a name: 1 means the class "1", 3 means no class, and
    0, which could be meant as the number of a class, is refused.
 3. The labels of one column are all names or all numbers of classes, never both.
 
-A label therefore never means one class in a whole data set and another one in a part of it.
+A label therefore never means one class in a whole data set and another one in a part of it. It may mean none in the
+whole: 1 and 2 for two classes were not counted from 0, which a part with the label 1 alone does not show.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -109,6 +111,9 @@ class _Names:
 
 
 def fold_label(label: Label) -> str:
-    """Return a key that ignores case, blanks and how a whole number is written."""
+    """Return a key that ignores case, blanks, and how a whole number or an accent is written.
+
+    An accent may be a character of its own, which nobody sees.
+    """
     number = whole_number(label)
-    return " ".join(str(label).casefold().split()) if number is None else str(number)
+    return " ".join(unicodedata.normalize("NFC", str(label)).casefold().split()) if number is None else str(number)

@@ -22,7 +22,7 @@ from sightline.models.answers import QuestionAnswering
 from sightline.models.inputs import check_global_tokens, check_left_padding, check_vocabulary, special_names
 from sightline.models.tasks import CausalLanguageModel
 from sightline.models.torch_context import own_torch_context
-from sightline.settings.values import check_count, check_one_of
+from sightline.settings.values import check_count, check_one_of, refuse_unused
 from sightline.text import (
     Aggregation,
     Chat,
@@ -84,6 +84,13 @@ class ReadPolicy:
 
     def __post_init__(self) -> None:
         check_one_of("aggregation", self.aggregation, get_args(Aggregation))
+        if self.truncate:
+            of_windows = {
+                "aggregation": self.aggregation != "mean",
+                "overlap": self.overlap,
+                "max_windows": self.max_windows,
+            }
+            refuse_unused(of_windows, "is about windows, which truncate=True leaves out: give one of them.")
 
 
 WHOLE = ReadPolicy()

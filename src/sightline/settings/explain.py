@@ -85,6 +85,15 @@ class WindowSettings(ReadSettings):
         help="Read at most N windows of a long text. [default: 32,768 tokens, at least 8]",
     )
 
+    rules: ClassVar[tuple[OptionRule, ...]] = (
+        unused(
+            "aggregation",
+            "max_windows",
+            when=lambda settings: settings.truncate,
+            reason="is about windows, which {truncate} leaves out: give one of them.",
+        ),
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(Settings):

@@ -25,6 +25,7 @@ from sightline.metrics import METRICS
 from sightline.metrics.registry import MetricKind
 from sightline.view.frames import MISSING, Form, format_value, to_format, to_records, to_text
 from sightline.view.words.evaluation import (
+    ORDERS,
     REFERENCE,
     best_sentences,
     chance_name,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 KINDS: dict[MetricKind, tuple[str, str]] = {
     "faithfulness": (
         "Does removing the words it names change the prediction?",
-        f"Each value stands beside a floor, the mean of random orders, and a reference. {REFERENCE}",
+        f"Each value stands beside a floor, the mean of random orders, and a reference. {ORDERS} {REFERENCE}",
     ),
     "confidence": (
         "Does it tell the classes apart?",

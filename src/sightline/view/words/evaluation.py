@@ -22,6 +22,11 @@ REFERENCE = (
     "can do better, because words also act together."
 )
 """What the `reference` of an evaluation is."""
+ORDERS = (
+    "Random orders follow random scores of the tokens, summed to words: words of many tokens come first more often, as "
+    "they do with methods that score tokens."
+)
+"""What the floor of faithfulness is."""
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
 
@@ -38,6 +43,8 @@ def table_legend(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
         legend.append("↑ higher is better, ↓ lower is better.")
     if any(ranking.no_better_than_floor(metric) for metric in metrics):
         legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
+    if ranking.floors(metrics) and METRICS.get(metrics[0]).kind == "faithfulness":
+        legend.append(ORDERS)
     if ranking.references(metrics):
         legend.append(REFERENCE)
     return legend
