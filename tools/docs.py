@@ -1,4 +1,4 @@
-"""Write docs/methods.md, docs/metrics.md and docs/models.md from the registries, and docs/api.md from docstrings.
+"""Write what is generated: docs/methods.md, metrics.md, models.md and api.md, and the types of names.
 
 python -m tools.docs            writes the pages
 python -m tools.docs --check    exits with code 1 if a page is out of date
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sightline.methods import Method, group_methods, list_methods
 from sightline.registry import BUILT_IN
-from tools import docs_api, docs_metrics, docs_models
+from tools import docs_api, docs_metrics, docs_models, docs_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 HEAD = """# Methods
@@ -80,7 +80,7 @@ def _yes(value: bool) -> str:
 
 
 if __name__ == "__main__":
-    pages = {PAGE: page()} | {part.PAGE: part.page() for part in (docs_api, docs_metrics, docs_models)}
+    pages = {PAGE: page()} | {part.PAGE: part.page() for part in (docs_api, docs_metrics, docs_models, docs_names)}
     if "--check" in sys.argv:
         outdated = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
         sys.exit(f"Out of date: {', '.join(outdated)}. Run python -m tools.docs." if outdated else 0)

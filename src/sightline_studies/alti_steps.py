@@ -22,12 +22,13 @@ from sightline.errors import TargetError
 from sightline.methods.decomposition.matrices import relevance_matrices
 from sightline.metrics import SightlineWarning, normalised_rank, spearman
 from sightline.passes.trace import Trace
+from sightline.settings.names import MethodName
 from sightline.text import Encoding, Example
 from sightline_studies.workbench import Subject, Workbench
 
-METHODS = ("rollout", "norm_rollout", "globenc", "alti")
-REFERENCES = {"gradient": "gradient", "blank_out": "occlusion"}
-GRADIENTS = ("gradient", "input_x_gradient", "integrated_gradients")
+METHODS: tuple[MethodName, ...] = ("rollout", "norm_rollout", "globenc", "alti")
+REFERENCES: dict[str, MethodName] = {"gradient": "gradient", "blank_out": "occlusion"}
+GRADIENTS: tuple[MethodName, ...] = ("gradient", "input_x_gradient", "integrated_gradients")
 """Methods whose agreement between two models is compared with ALTI's."""
 MARKS = {"cls": "first", "sep": "last", "comma": ",", "full_stop": "."}
 """Marks whose rank is reported: the special tokens before and after the text, comma, full stop."""
@@ -74,7 +75,7 @@ def measure_sentence(subject: Subject, example: Example, steps: int) -> dict[str
         return {"label": example.label}
     trace, predicted = asked
     model, encoding = subject.model, trace.encoding
-    names = [*METHODS, *GRADIENTS, "occlusion"]
+    names: list[MethodName] = [*METHODS, *GRADIENTS, "occlusion"]
     explained = model.explain(
         trace,
         methods=names,

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sightline.evaluation import evaluate
 from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.plausibility import count_at_k
 from sightline.results.explanation_storage import to_record
+from sightline.settings.names import MethodName, MetricName
 from sightline.text import Example
 from sightline_studies.data import DataSet, describe_rows
 from sightline_studies.workbench import Subject, Workbench
 
-METHODS = ("raw_attention", "rollout", "grads", "attgrads", "partial_lrp", "transatt", "cat", "attcat", "random")
-OWN, OTHERS = "attcat", tuple(name for name in METHODS if name not in ("attcat", "random"))
+METHODS: tuple[MethodName, ...] = (
+    "raw_attention",
+    "rollout",
+    "grads",
+    "attgrads",
+    "partial_lrp",
+    "transatt",
+    "cat",
+    "attcat",
+    "random",
+)
+OWN: Final = "attcat"
+OTHERS = tuple(name for name in METHODS if name not in ("attcat", "random"))
 TOP = (5, 20)
 """k of Precision@K: the paper's 20, and 5 for sentences that have hardly more tokens."""
-FAITHFULNESS = ("aopc", "log_odds")
-CONFIDENCE = ("confidence", "confidence_published")
+FAITHFULNESS: tuple[MetricName, ...] = ("aopc", "log_odds")
+CONFIDENCE: tuple[MetricName, ...] = ("confidence", "confidence_published")
 """tau-b between the scores of the classes, and the printed correlation of the lists of token positions."""
 OUTPUTS: Mapping[str, Any] = {"cat": {"hidden": "output"}, "attcat": {"hidden": "output"}}
 """Eqs. 9-12 weight the output of every layer, where Sightline takes its input unless told otherwise."""
@@ -151,7 +163,7 @@ def explain_answer(bench: Workbench, subject: Subject, data: DataSet) -> dict[st
             encoding.offsets, example.answer or (), segments=encoding.segments, segment=context_segment(model, encoding)
         )
         target = choose_target(model, example, encoding, "label", {}) if model.task == "question_answering" else None
-        names = [OWN, "rollout", "transatt"]
+        names: list[MethodName] = [OWN, "rollout", "transatt"]
         explained = model.explain(encoding, methods=names, target=target, quantity="logit", attcat=OUTPUTS["attcat"])
         scores = {name: explanation.scores for name, explanation in explained.items()}
         return {"token": encoding.tokens, "answer": ["yes" if inside else "no" for inside in answer], **scores}

@@ -20,12 +20,13 @@ from sightline.analysis import attention_graphs, cancelled_share
 from sightline.analysis.maps import COMPARED_GRAPH_TOKENS
 from sightline.evaluation.subject import label_classes
 from sightline.passes.trace import Trace
+from sightline.settings.names import MethodName
 from sightline.text import Example
 from sightline_studies.alti_steps import rank_correlation
 from sightline_studies.workbench import Subject, Workbench
 
-VIEWS = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
-REFERENCES = {"blank_out": "occlusion", "gradient": "gradient"}
+VIEWS: dict[str, MethodName] = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
+REFERENCES: dict[str, MethodName] = {"blank_out": "occlusion", "gradient": "gradient"}
 
 
 OVER = ("all", "words")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from sightline_studies.workbench import Subject, Workbench
 if TYPE_CHECKING:
     import pandas as pd
 
-RECEIVED = "received_attention"
+RECEIVED: Final = "received_attention"
 SIDE = 40
 """Pixels of a side of a heat map."""
 COMPARED = 20

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,7 @@ def rank_words(documents: Sequence[WordSums], place: int, seed: int, filter: Tok
     return pd.DataFrame(rows, columns=["rank", "word", "mean", "low", "high", "documents", "instances"])
 
 
-METHOD = "integrated_gradients"
+METHOD: Final = "integrated_gradients"
 MASK = TokenFilter(numbers=True)
 """The published mask: alphabetic words that are no stop words."""
 PARTNERS = 2

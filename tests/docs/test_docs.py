@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools import docs, docs_api, docs_metrics, docs_models, gallery
+from tools import docs, docs_api, docs_metrics, docs_models, docs_names, gallery
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,9 @@ ON_THE_SITE = {
 
 
 @pytest.mark.parametrize(
-    "tool", [docs, docs_api, docs_metrics, docs_models], ids=["methods", "api", "metrics", "models"]
+    "tool",
+    [docs, docs_api, docs_metrics, docs_models, docs_names],
+    ids=["methods", "api", "metrics", "models", "names"],
 )
 def test_the_generated_pages_are_current(tool):
     assert tool.PAGE.read_text() == tool.page(), "run: python -m tools.docs"

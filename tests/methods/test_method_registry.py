@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from typing import get_args, get_overloads
 
 import numpy as np
 import pytest
@@ -157,3 +159,31 @@ def test_small_scores_above_the_rounding_error_are_kept(method):
     model = load(module)
     scores = model.explain(model.encode(ids=tiny_ids()), method, target=1, quantity="probability").scores
     assert 0 < np.abs(scores).max() < 1e-4
+
+
+def test_the_types_of_names_are_the_names_that_exist():
+    from sightline.methods.registry import ALIASES
+    from sightline.settings.names import MethodName, MetricName
+
+    own = [method.name for method in sl.list_methods() if method.origin == "sightline"]
+    assert sorted(get_args(MethodName)) == sorted([*own, *ALIASES])
+    assert set(get_args(MetricName)) == {metric.name for metric in sl.list_metrics() if metric.origin == "sightline"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [*get_overloads(sl.Model.explain), sl.Model.report, sl.run, sl.evaluate, sl.compare],
+    ids=lambda function: function.__qualname__,
+)
+def test_a_type_checker_sees_wrong_names_of_methods(function):
+    parameters = inspect.signature(function).parameters
+    written = [parameters[name].annotation for name in ("method", "methods") if name in parameters]
+    names = [annotation for annotation in written if annotation != "None"]
+    assert names
+    assert all("MethodName" in annotation and "str" not in annotation for annotation in names)
+
+
+def test_a_name_that_is_known_late_becomes_that_of_a_method():
+    assert sl.methods.method_name("ig") == "integrated_gradients"
+    with pytest.raises(OptionError, match="attcat"):
+        sl.methods.method_name("atcat")

@@ -35,6 +35,7 @@ from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.similarity import Similarity, SimilarityTable, document_similarity, summarise_documents
 from sightline.analysis.source import track
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
+from sightline.methods import method_name
 from sightline.models import ALL, TargetLike
 from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress
@@ -214,10 +215,11 @@ def inspect_dataset(
         trace.require("attentions")
         if settings.anisotropy:
             trace.require("blocks", "hidden_states")
-        of_beginning = model.explain(trace, methods=list(settings.methods), **settings.options)
+        methods = [method_name(name) for name in settings.methods]
+        of_beginning = model.explain(trace, methods=methods, **settings.options)
         of_document = of_beginning
         if beginning is not encoding:
-            of_document = model.explain(encoding, methods=list(settings.methods), target=wanted, **settings.options)
+            of_document = model.explain(encoding, methods=methods, target=wanted, **settings.options)
         for name, explanation in of_beginning.items():
             explanations[name].append(replace(of_document[name], layers=None, extras={}))
             compared[name].append(

@@ -35,6 +35,7 @@ from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats
 from sightline.errors import OptionError
+from sightline.methods import method_name
 from sightline.models import ALL, TargetLike
 from sightline.progress import Progress
 from sightline.results.explanation import Explanation
@@ -188,9 +189,8 @@ def inspect_document(
     if settings.head_importance:
         trace.require("head_importance")
     report("explaining", 0, 0)
-    explanations = model.explain(
-        trace, methods=list(settings.methods), check=settings.check, progress=progress, **settings.options
-    )
+    methods = [method_name(name) for name in settings.methods]
+    explanations = model.explain(trace, methods=methods, check=settings.check, progress=progress, **settings.options)
     importance = head_importance_of(trace) if settings.head_importance else None
     weights = importance if settings.scaled else None
     received = totals(trace, weights)

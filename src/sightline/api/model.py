@@ -24,6 +24,7 @@ from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation
 from sightline.results.report import ByMethod, Report
 from sightline.settings.explain import CheckSettings
+from sightline.settings.names import MethodName
 from sightline.text import Chat, Encoding, Level
 from sightline.text.documents import DocumentText
 
@@ -57,7 +58,7 @@ class Model(LoadedModel):
     def explain(
         self,
         document: Readable | Chat,
-        method: str | None = None,
+        method: MethodName | None = None,
         *,
         continuation: str | DocumentText | Sequence[int],
         methods: None = None,
@@ -66,14 +67,14 @@ class Model(LoadedModel):
 
     @overload
     def explain(
-        self, document: Explainable, method: str | None = None, *, target: SeveralTargets, **options: Any
+        self, document: Explainable, method: MethodName | None = None, *, target: SeveralTargets, **options: Any
     ) -> Report: ...
 
     @overload
     def explain(
         self,
         document: Explainable | None = None,
-        method: str | None = None,
+        method: MethodName | None = None,
         target: TargetLike = None,
         *,
         methods: None = None,
@@ -87,20 +88,20 @@ class Model(LoadedModel):
         method: None = None,
         target: TargetLike = None,
         *,
-        methods: Sequence[str],
+        methods: Sequence[MethodName],
         **options: Any,
     ) -> ByMethod: ...
 
     @overload
     def explain(
-        self, document: Listed, method: str | None = None, *, target: SeveralTargets, **options: Any
+        self, document: Listed, method: MethodName | None = None, *, target: SeveralTargets, **options: Any
     ) -> list[Report]: ...
 
     @overload
     def explain(
         self,
         document: Listed,
-        method: str | None = None,
+        method: MethodName | None = None,
         target: TargetLike = None,
         *,
         methods: None = None,
@@ -114,7 +115,7 @@ class Model(LoadedModel):
         method: None = None,
         target: TargetLike = None,
         *,
-        methods: Sequence[str],
+        methods: Sequence[MethodName],
         **options: Any,
     ) -> list[ByMethod]: ...
 
@@ -122,10 +123,10 @@ class Model(LoadedModel):
     def explain(
         self,
         document: Explainable | Listed | None = None,
-        method: str | None = None,
+        method: MethodName | None = None,
         target: TargetLike = None,
         *,
-        methods: Sequence[str] | None = None,
+        methods: Sequence[MethodName] | None = None,
         quantity: str | None = None,
         position: int | None = None,
         pair: str | DocumentText | None = None,
@@ -323,7 +324,7 @@ class Model(LoadedModel):
     def report(
         self,
         document: Explainable | None = None,
-        methods: Sequence[str] | None = None,
+        methods: Sequence[MethodName] | None = None,
         target: TargetLike = None,
         *,
         check: bool = True,

@@ -15,6 +15,7 @@ from sightline.cli.streams import print_utf8
 from sightline.errors import InputError
 from sightline.settings.evaluation import CompareSettings, EvaluateSettings
 from sightline.settings.extras import require
+from sightline.settings.names import MethodName
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -120,7 +121,7 @@ def evaluate(settings: EvaluateSettings) -> None:
 
 
 def _run_sanity_tests(
-    model: Model, examples: Sequence[Example], names: Sequence[str], seed: int, progress: Progress
+    model: Model, examples: Sequence[Example], names: Sequence[MethodName], seed: int, progress: Progress
 ) -> tuple[SanityResult, PlantedResult]:
     from sightline.evaluation.planted import planted_shortcuts
     from sightline.evaluation.sanity import weight_randomisation

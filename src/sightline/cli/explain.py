@@ -28,6 +28,7 @@ from sightline.errors import OptionError, UsageError
 from sightline.files.writing import check_writable, write_whole
 from sightline.registry import suggestion
 from sightline.settings.explain import DEFAULT_METHODS, PLAIN_TEXT, ExplainSettings, LoadSettings
+from sightline.settings.names import MethodName
 from sightline.settings.options import OptionRule, Settings, option, unused
 from sightline.settings.values import refuse_unused
 
@@ -238,7 +239,7 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
     return "\n".join(describe_continuation(continuation, top) for continuation in continuations.values())
 
 
-DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
+DEMO_METHODS: tuple[MethodName, ...] = ("attnlrp", "attcat", "integrated_gradients", "rollout")
 DEMO_PAGE = Path("sightline-demo.html")
 
 

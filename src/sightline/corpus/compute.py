@@ -36,7 +36,7 @@ from sightline.corpus.tables import pa
 from sightline.errors import SightlineError, UnsupportedError, UsageError
 from sightline.files.foreign import check_regular
 from sightline.files.processes import exempt_loaded_objects, release_memory, resident_bytes
-from sightline.methods import METHODS
+from sightline.methods import METHODS, method_name
 from sightline.models import ALL
 from sightline.passes.trace import Trace
 from sightline.results.explanation import Explanation
@@ -93,7 +93,8 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
     importance = _require_importance(trace) if measures & {"heads", "similarity"} else None
     checking: dict[str, Any] = {"check": settings.check, "check_readings": settings.check_readings}
     options: dict[str, Any] = {name: dict(chosen) for name, chosen in settings.options.items()}
-    report = model.report(trace, list(settings.methods), inside=False, **checking, **options)
+    methods = [method_name(name) for name in settings.methods]
+    report = model.report(trace, methods, inside=False, **checking, **options)
     explanations = {
         (method, label): explanation
         for method, result in report.explanations.items()

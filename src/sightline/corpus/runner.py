@@ -28,11 +28,12 @@ from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource,
 from sightline.corpus.streaming import Row, Selection, stream_examples
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files.ownership import not_empty
-from sightline.methods import METHODS
+from sightline.methods import METHODS, method_name
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index, parse_target
 from sightline.settings.explain import DEFAULT_METHODS
+from sightline.settings.names import MethodName
 from sightline.text import as_examples
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _duration(seconds: float) -> str:
 def run(
     data: Any,
     model: str | Path | ModelSource | Model | None = None,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[MethodName] | None = None,
     *,
     out: str | Path,
     engine: str = "local",
@@ -147,7 +148,7 @@ def run(
     settings: the other fields of `RunSettings`.
     """
     if isinstance(methods, str):
-        methods = (methods,)
+        methods = (method_name(methods),)
     chosen = RunSettings(
         methods=DEFAULT_METHODS if methods is None else tuple(methods),
         options=options or {},

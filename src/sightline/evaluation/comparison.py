@@ -42,7 +42,7 @@ from sightline.evaluation.subject import (
     seed_for,
     seeded_options,
 )
-from sightline.methods import METHODS, Attribution
+from sightline.methods import METHODS, Attribution, method_name
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.score_inputs import without_conventions
@@ -52,6 +52,7 @@ from sightline.models.target import Prediction, Quantity, check_quantity
 from sightline.passes.forward import Array
 from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
+from sightline.settings.names import MethodName, MetricName
 from sightline.settings.values import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level, Units, units_of
@@ -59,7 +60,7 @@ from sightline.text.units import LEVELS, Level, Units, units_of
 if TYPE_CHECKING:
     from sightline.api.model import Model
 
-STATISTICS = ("spearman", "kendall", "cosine", "rbo", "jaccard")
+STATISTICS: tuple[MetricName, ...] = ("spearman", "kendall", "cosine", "rbo", "jaccard")
 PERMUTATIONS = 100
 
 WordPlace = tuple[int, int, int]
@@ -86,12 +87,12 @@ Group = dict[str, Scored]
 def compare(
     models: Model | Sequence[Model] | Mapping[str, Model],
     dataset: str | Path | Iterable[Any],
-    methods: str | Sequence[str] | None = None,
-    metrics: str | Sequence[str] = STATISTICS,
+    methods: MethodName | Literal["all"] | Sequence[MethodName] | None = None,
+    metrics: MetricName | Sequence[MetricName] = STATISTICS,
     *,
     level: Level = "word",
     layers: bool = False,
-    reference: str | None = None,
+    reference: MethodName | None = None,
     magnitude: bool = False,
     special: bool = False,
     same_prediction: bool = False,
@@ -127,7 +128,7 @@ def compare(
         if "occlusion" in (*names, reference):
             options = {**options, "occlusion": {"special": True, **options.get("occlusion", {})}}
     check_one_of("target", target, get_args(TargetChoice))
-    reference = None if reference is None else METHODS.get(reference).name
+    reference = None if reference is None else method_name(reference)
     between = _question(named, names, layers, level, reference)
     if same_prediction or target == "label":
         _check_same_classes(named)
@@ -171,8 +172,8 @@ def compare(
 def consistency(
     models: Sequence[Model] | Mapping[str, Model],
     dataset: str | Path | Iterable[Any],
-    methods: str | Sequence[str] | None = None,
-    metrics: str | Sequence[str] = ("spearman",),
+    methods: MethodName | Literal["all"] | Sequence[MethodName] | None = None,
+    metrics: MetricName | Sequence[MetricName] = ("spearman",),
     **options: Any,
 ) -> Agreement:
     """Compare explanations by models that predict the same class: does a method say the same about models that agree?

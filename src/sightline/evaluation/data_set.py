@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sightline.corpus import read_dataset
 from sightline.errors import InputError
@@ -27,13 +27,14 @@ from sightline.evaluation.subject import (
     has_gold,
     label_classes,
 )
-from sightline.methods import METHODS
+from sightline.methods import method_name
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import check_ratios
 from sightline.models.target import Quantity, check_quantity
 from sightline.passes.perturb import Replacement
 from sightline.progress import Progress
 from sightline.settings.evaluation import Compat
+from sightline.settings.names import MethodName, MetricName
 from sightline.settings.values import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 def evaluate(
     model: Model,
     dataset: str | Path | Iterable[Any],
-    methods: str | Sequence[str] | None = None,
-    metrics: str | Sequence[str] | None = None,
+    methods: MethodName | Literal["all"] | Sequence[MethodName] | None = None,
+    metrics: MetricName | Literal["all"] | Sequence[MetricName] | None = None,
     *,
     level: Level = "word",
     target: TargetChoice = "predicted",
@@ -58,7 +59,7 @@ def evaluate(
     reference_order: bool = True,
     budget: int | None = None,
     compat: Compat | None = None,
-    reference: str | None = None,
+    reference: MethodName | None = None,
     k: int | Sequence[int] | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -105,7 +106,7 @@ def evaluate(
         compat=compat,
     )
     if reference is not None:
-        reference = METHODS.get(reference).name
+        reference = method_name(reference)
     target = check_one_of("target", target, get_args(TargetChoice))
     if target == "label" and not any(has_gold(model, example) for example in examples):
         raise InputError(

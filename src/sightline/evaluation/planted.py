@@ -53,10 +53,11 @@ from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.evaluation.result import frame_of
 from sightline.evaluation.subject import describe_error, seeded_options
-from sightline.methods import METHODS
+from sightline.methods import METHODS, method_name
 from sightline.metrics import precision_at_k
 from sightline.metrics.statistics import SIGNIFICANCE, holm, mean_interval, sign_flip_p
 from sightline.progress import Progress
+from sightline.settings.names import MethodName
 from sightline.text.new_tokenizers import word_tokenizer
 
 if TYPE_CHECKING:
@@ -349,7 +350,7 @@ def plant(
 
 
 def planted_shortcuts(
-    methods: Sequence[str] | None = None,
+    methods: Sequence[MethodName] | None = None,
     seed: int = 0,
     *,
     setting: Planted | None = None,
@@ -360,7 +361,7 @@ def planted_shortcuts(
 
     setting: what `plant` returned, to measure on it again without training. task: the other arguments of `plant`.
     """
-    names = METHODS.names() if methods is None else [METHODS.get(name).name for name in dict.fromkeys(methods)]
+    names = [method_name(name) for name in (METHODS.names() if methods is None else dict.fromkeys(methods))]
     if setting is None:
         setting = plant(seed, progress=progress, **task)
     findings = []
@@ -371,7 +372,7 @@ def planted_shortcuts(
     return PlantedResult(tuple(findings), tuple(names), setting)
 
 
-def _measure(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> PlantedFinding:
+def _measure(model: Model, number: int, document: PlantedDocument, method: MethodName, seed: int) -> PlantedFinding:
     words = document.text.split()
     chance = len(document.planted) / len(words)
     # With one seed for all documents, `random` would choose the same positions in each.

@@ -49,6 +49,7 @@ from sightline.metrics.statistics import mean_interval
 from sightline.models import Network, Target
 from sightline.models.shared_weights import hash_weights
 from sightline.progress import Progress
+from sightline.settings.names import MethodName
 from sightline.settings.values import check_one_of
 from sightline.text import Example
 from sightline.text.units import units_of
@@ -222,7 +223,7 @@ class SanityResult:
 def weight_randomisation(
     model: Model,
     documents: Any,
-    methods: Sequence[str],
+    methods: Sequence[MethodName],
     mode: Mode = "cascading",
     seed: int = 0,
     *,
@@ -255,7 +256,7 @@ def weight_randomisation(
 def label_permutation(
     model: Model,
     documents: Any,
-    methods: Sequence[str],
+    methods: Sequence[MethodName],
     *,
     compare_with: Model,
     seed: int = 0,
@@ -276,7 +277,7 @@ def _compare_stages(
     model: Model,
     stages: Iterator[tuple[str, Model]],
     documents: Any,
-    methods: Sequence[str],
+    methods: Sequence[MethodName],
     seed: int,
     progress: Progress | None,
 ) -> SanityResult:

@@ -25,7 +25,7 @@ import torch
 
 from sightline.api.model import Model
 from sightline.errors import OptionError, SightlineError, TargetError
-from sightline.methods import METHODS
+from sightline.methods import METHODS, method_name
 from sightline.metrics import METRICS, MetricEntry, tokens_in_characters
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.models.answers import NO_ANSWER
@@ -34,6 +34,7 @@ from sightline.models.classes import Label, classes_of, no_class
 from sightline.models.target import TargetLike
 from sightline.progress import Progress
 from sightline.settings.evaluation import TargetChoice as TargetChoice
+from sightline.settings.names import MethodName
 from sightline.settings.values import refuse_unused
 from sightline.text import Encoding, Example
 
@@ -234,7 +235,7 @@ def check_method_options(options: Mapping[str, Any], methods: Sequence[str]) -> 
     return {name: dict(given) for name, given in options.items()}
 
 
-DEFAULT_METHODS = (
+DEFAULT_METHODS: tuple[MethodName, ...] = (
     *("random", "raw_attention", "rollout", "attgrads", "transatt"),
     *("gradient", "input_x_gradient", "integrated_gradients", "alti", "attcat"),
 )
@@ -245,14 +246,14 @@ MOST_CLASSES = 20
 """Confidence explains every class: for models with more classes it must be requested by name."""
 
 
-def chosen_methods(methods: str | Sequence[str] | None) -> list[str]:
+def chosen_methods(methods: str | Sequence[str] | None) -> list[MethodName]:
     """Return the names of the requested methods, each once; None means the default ten, "all" every method."""
     if methods is None:
         return list(DEFAULT_METHODS)
     names = METHODS.names() if isinstance(methods, str) and methods == "all" else list_names(methods, "methods")
     if not names:
         raise OptionError("No method was given: name at least one, or leave methods= out for the default ten.")
-    return [METHODS.get(name).name for name in names]
+    return [method_name(name) for name in names]
 
 
 def chosen_metrics(

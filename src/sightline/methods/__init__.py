@@ -34,6 +34,7 @@ from sightline.methods.registry import Method as Method
 from sightline.methods.registry import group_methods as group_methods
 from sightline.methods.registry import list_methods as list_methods
 from sightline.methods.registry import method as method
+from sightline.methods.registry import method_name as method_name
 from sightline.methods.sampling import gradient_shap as gradient_shap
 from sightline.methods.sampling import kernel_shap as kernel_shap
 from sightline.methods.sampling import lime as lime

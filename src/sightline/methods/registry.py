@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, cast, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from sightline.passes.document_windows import combines_linearly
 from sightline.passes.forward import Need
 from sightline.passes.trace import Trace, Window
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
+from sightline.settings.names import MethodName
 from sightline.settings.values import describe_type, fits, list_choices
 
 Array = NDArray[np.floating[Any]]
@@ -318,6 +319,11 @@ def method(
         return function
 
     return register
+
+
+def method_name(name: str) -> MethodName:
+    """Return the own name of a method, for names that are known only when a program runs, and those of plug-ins."""
+    return cast(MethodName, METHODS.get(name).name)
 
 
 def list_methods() -> list[Method]:
