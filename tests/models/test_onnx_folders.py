@@ -34,9 +34,9 @@ def varint(value):
     return bytes([*parts, value])
 
 
-def node(operation, inputs, output, *attributes):
-    named = b"".join(field(1, name) for name in inputs)
-    return field(1, named + field(2, output) + field(4, operation) + b"".join(field(5, a) for a in attributes))
+def node(operation, inputs, output, *attributes, outputs=()):
+    named = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in outputs or [output])
+    return field(1, named + field(4, operation) + b"".join(field(5, a) for a in attributes))
 
 
 def value(name, kind, *dims):
@@ -44,13 +44,19 @@ def value(name, kind, *dims):
     return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
 
 
-def write_graph(path, table, *, reads=("input_ids", "attention_mask")):
-    """Write a graph that returns the mean of the rows of `table` (V, C) at the ids."""
+def write_graph(path, table, *, reads=("input_ids", "attention_mask"), quantised=False):
+    """Write a graph that returns the mean of the rows of `table` (V, C) at the ids, rounded in steps if `quantised`.
+
+    The steps are a 255th of the range of all numbers of a batch.
+    """
     tensor = b"".join(field(1, size) for size in table.shape) + field(2, FLOAT) + field(8, "table")
     tensor += field(9, table.astype("<f4").tobytes())
     axes = field(1, "axes") + field(8, 1) + field(20, 7)
     keep = field(1, "keepdims") + field(3, 0) + field(20, 2)
-    graph = node("Gather", ["table", reads[0]], "rows") + node("ReduceMean", ["rows"], "logits", axes, keep)
+    rounded = node("DynamicQuantizeLinear", ["found"], "steps", outputs=("steps", "scale", "zero"))
+    rounded += node("DequantizeLinear", ["steps", "scale", "zero"], "rows")
+    graph = node("Gather", ["table", reads[0]], "found" if quantised else "rows") + (rounded if quantised else b"")
+    graph += node("ReduceMean", ["rows"], "logits", axes, keep)
     graph += field(2, "mean of rows") + field(5, tensor)
     graph += b"".join(field(11, value(name, INT64, "documents", "tokens")) for name in reads)
     graph += field(12, value("logits", FLOAT, "documents", "classes"))
@@ -110,6 +116,33 @@ def test_a_graph_in_its_own_folder_one_number_and_independent_labels(folder, tab
     write_graph(folder / "onnx" / "model.onnx", table[:, :1])
     (folder / "config.json").write_text(json.dumps({**config, "id2label": {"0": "score"}}))
     assert sl.load(folder).predict(TEXT).logits == pytest.approx(expected_logits(table, TEXT)[:1], rel=1e-5)
+
+
+def test_a_graph_of_another_name_whose_config_says_nothing_about_its_classes(folder, table):
+    quantised = (folder / "model.onnx").rename(folder / "model_quantized.onnx")
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", "architectures": ["BertModel"]}))
+    names = ["harmless", "injection", "toxic"]
+    model = sl.load(folder, labels=names, multi_label=True)
+    assert model.labels == tuple(names)
+    probabilities = 1 / (1 + np.exp(-expected_logits(table, TEXT)))
+    np.testing.assert_allclose(model.predict(TEXT).probabilities, probabilities, rtol=1e-5)
+    write_graph(folder / "model_int8.onnx", table + 1)
+    with pytest.raises(ModelError, match=r"several graphs \(model_int8.onnx, model_quantized.onnx\)"):
+        sl.load(folder, labels=names)
+    assert sl.load(quantised, labels=names).predict(TEXT).logits == pytest.approx(
+        expected_logits(table, TEXT), rel=1e-5
+    )
+
+
+def test_a_quantised_graph_says_the_same_of_a_text_beside_others(folder, table):
+    table[54] *= 50  # that of the letter "z", so that a text with it has a range of its own
+    write_graph(folder / "model.onnx", table, quantised=True)
+    texts = [TEXT, "The z runs past the old mill.", "The mill runs past the old mill."]
+    model = sl.load(folder)
+    assert len({len(wordpiece()(text)["input_ids"]) for text in texts}) == 1
+    alone = [model.predict(text).logits for text in texts]
+    np.testing.assert_array_equal([prediction.logits for prediction in model.predict(texts)], alone)
+    assert not np.allclose(alone[0], expected_logits(table, TEXT), rtol=1e-5)
 
 
 def test_a_text_that_is_too_long_is_cut_off_with_a_warning(folder, table):

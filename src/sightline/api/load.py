@@ -68,7 +68,8 @@ def load(
     embeddings: where the module looks words up, for example "encoder.embed"; found unless there are several tables.
     output: "values" for a module that returns one number, which `labels` names.
 
-    A folder whose only weights are an ONNX graph is run by onnxruntime (the extra `onnx`) like a function.
+    A folder whose only weights are an ONNX graph, or one of its graphs by its path, is run by onnxruntime (the extra
+    `onnx`) like a function; `labels` and `multi_label` say what its config leaves open.
 
     A function that takes a list of texts and returns one row of numbers per text is a model as well, and so is a
     classifier of scikit-learn that reads texts (a pipeline with `predict_proba`) and anything that answers like a
@@ -118,13 +119,13 @@ def load(
     of_classes = {"output": output, "multi_label": multi_label}
     graph = find_graph(source)
     if graph is not None:
-        refuse_unused(_given(of_classes), "is what this model says itself: leave it out.")
+        refuse_unused(_given({"output": output}), "is what this model says itself: leave it out.")
         if task not in (None, "sequence_classification"):
             raise OptionError(f"An ONNX model is read as a classifier of texts, not for {task}: leave out task=.")
-        source = OnnxClassifier(graph, tokenizer)
+        source = OnnxClassifier(graph, tokenizer, labels, multi_label=multi_label)
         of_networks |= {"task": None, "tokenizer": None}
-        labels, output = labels or source.labels, "values" if source.values else "logits"
-        multi_label = source.multi_label
+        labels, multi_label = source.labels, source.multi_label
+        output = "values" if source.values else "logits"
     if source is not None and is_function(source):
         refuse_unused(_given(of_networks), "has no effect on a function: leave it out.")
         of_functions["batch_size"] = BATCH_SIZE if batch_size is None else batch_size

@@ -2,7 +2,8 @@
 
     config.json      labels, kind of problem, longest text
     tokenizer.json   how texts become ids
-    model.onnx       the graph, here or in onnx/; its first output are the logits (documents, classes)
+    model.onnx       the graph, here or in onnx/, or the only .onnx file there; its first output are the logits
+                     (documents, classes)
 
 Nothing but the answers to texts is known of such a model (`functions`).
 """
@@ -10,7 +11,9 @@ Nothing but the answers to texts is known of such a model (`functions`).
 from __future__ import annotations
 
 import hashlib
+import mmap
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightline.errors import ModelError, UnsupportedError
-from sightline.files.foreign import first_line, regular_file
+from sightline.files.foreign import first_line, quote, regular_file
 from sightline.models.config import read_config
 from sightline.models.families import family_of
 from sightline.models.weights import has_weights
@@ -28,32 +31,50 @@ from sightline.settings.extras import require
 from sightline.text.tokenizers import load_tokenizer
 
 PLACES = ("model.onnx", "onnx/model.onnx")
+SCALED_BY_BATCH = b"DynamicQuantizeLinear"
+"""The operation of quantised graphs that rounds numbers to a scale taken from the whole batch."""
 NUMBERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def find_graph(source: object) -> Path | None:
-    """Return the graph of a folder that has no other weights; None for anything else."""
+    """Return the graph of a folder that has no other weights, or a graph that is named itself; None for anything else.
+
+    Raises ModelError if it cannot be told which of several graphs is meant.
+    """
     if not isinstance(source, str | Path):
         return None
     try:
         folder = Path(source).expanduser()
+        if folder.suffix == ".onnx" and folder.is_file():
+            return folder
         if not folder.is_dir() or has_weights(folder):
             return None
     except (OSError, RuntimeError, ValueError):  # no path: what loads models says so
         return None
-    return next((path for place in PLACES if (path := regular_file(folder, place, ModelError)) is not None), None)
+    named = [place for place in PLACES if regular_file(folder, place, ModelError) is not None]
+    found = named[:1] or sorted(str(path.relative_to(folder)) for path in folder.glob("*.onnx"))
+    found = found or sorted(str(path.relative_to(folder)) for path in folder.glob("onnx/*.onnx"))
+    if len(found) > 1:
+        raise ModelError(
+            f"The folder '{folder}' has several graphs ({', '.join(map(quote, found))}): load one of them by its path."
+        )
+    return regular_file(folder, found[0], ModelError) if found else None
 
 
 class OnnxClassifier:
-    """A function from texts to logits: the tokenizer of a folder and its graph."""
+    """A function from texts to logits: the tokenizer of a folder and its graph.
 
-    def __init__(self, graph: Path, tokenizer: Any = None) -> None:
+    labels, multi_label: what the classes are, where the config does not say it.
+    """
+
+    def __init__(
+        self, graph: Path, tokenizer: Any = None, labels: Sequence[str] | None = None, *, multi_label: bool = False
+    ) -> None:
         self.folder = graph.parent.parent if graph.parent.name == "onnx" else graph.parent
         facts = read_config(self.folder)
         names = facts.settings["id2label"]
-        self.labels = [str(names[number]) for number in sorted(names)]
-        kind = facts.settings.get("problem_type")
-        self.multi_label = kind == "multi_label_classification"
+        self.labels = [str(names[number]) for number in sorted(names)] if labels is None else list(labels)
+        self.multi_label = multi_label or facts.settings.get("problem_type") == "multi_label_classification"
         self.values = len(self.labels) == 1 and not self.multi_label
         """Whether the one output is a number that has no probability."""
         self.tokenizer: Any = load_tokenizer(self.folder, local_only=True) if tokenizer is None else tokenizer
@@ -65,10 +86,12 @@ class OnnxClassifier:
         limit = self.tokenizer.model_max_length
         self.max_tokens = min(limit, positions or limit)
         self.graph = graph
-        with graph.open("rb") as file:
-            self.fingerprint = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
         self._lock = Lock()
         self._open()
+        with graph.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
+            self.mixes_batches = content.find(SCALED_BY_BATCH) >= 0
+            """Whether what the graph says of a text depends on the other texts of its batch."""
 
     @property
     def __name__(self) -> str:
@@ -101,6 +124,8 @@ class OnnxClassifier:
     def __call__(self, questions: list[Any]) -> NDArray[np.float64]:
         """Return the logits (B, C) of B texts, or pairs of texts."""
         rows = [self._encode(question) for question in questions]
+        if self.mixes_batches:
+            return np.concatenate([self._run([row]) for row in rows])
         results: dict[int, NDArray[np.float64]] = {}
         for length in sorted({len(row[0]) for row in rows}):  # not padded: the graph may ignore its mask
             places = [place for place, row in enumerate(rows) if len(row[0]) == length]
@@ -135,6 +160,6 @@ class OnnxClassifier:
         if logits.shape != (len(rows), len(self.labels)):
             raise UnsupportedError(
                 f"The output of the ONNX model in '{self.folder}' has shape {logits.shape} for {len(rows)} texts "
-                f"and not ({len(rows)}, {len(self.labels)}): it is no classifier of texts with these labels."
+                f"and not ({len(rows)}, {len(self.labels)}): it is no classifier of texts with these labels (labels= names others)."
             )
         return logits
