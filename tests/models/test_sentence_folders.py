@@ -99,6 +99,16 @@ def test_logits_of_a_padded_batch_equal_a_computation_by_hand(model_type, poolin
     assert model.labels == ("class 0", "class 1", "class 2")
 
 
+def test_a_cross_encoder_that_was_saved_is_the_classifier_in_its_folder(tmp_path):
+    module = tiny_module("bert", num_labels=2)
+    module.save_pretrained(tmp_path)
+    write_json(tmp_path / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{KIND}Transformer"}])
+    ids = [2, 7, 10, 3]
+    expected = module(torch.tensor([ids])).logits[0].detach()
+    model = sl.load(tmp_path)
+    np.testing.assert_allclose(model.predict(model.encode(ids=ids)).logits, expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("pooling", "expected"),
     [("mean", lambda n: np.full(n, 1 / n)), ("cls", lambda n: np.eye(n)[0]), ("lasttoken", lambda n: np.eye(n)[-1])],
@@ -225,7 +235,7 @@ def set_path(content, path):
         (lambda f: change_modules(f, lambda c: set_path(c, "../outside")), "not the name of a folder inside it"),
         (lambda f: change_modules(f, lambda c: set_path(c, "/etc")), "not the name of a folder inside it"),
         (lambda f: change_modules(f, lambda c: c.reverse()), "has the modules Dense, Pooling, Transformer"),
-        (lambda f: change_modules(f, lambda c: c.clear()), "not a list of 2 to 16 modules"),
+        (lambda f: change_modules(f, lambda c: c.clear()), "not a list of 1 to 16 modules"),
         (lambda f: (f / "1_Pooling" / "config.json").unlink(), "has no '1_Pooling/config.json'"),
         (lambda f: write_json(f / "1_Pooling" / "config.json", {}), "is not one of cls, max, mean"),
         (

@@ -160,6 +160,7 @@ class OnnxClassifier:
         if logits.shape != (len(rows), len(self.labels)):
             raise UnsupportedError(
                 f"The output of the ONNX model in '{self.folder}' has shape {logits.shape} for {len(rows)} texts "
-                f"and not ({len(rows)}, {len(self.labels)}): it is no classifier of texts with these labels (labels= names others)."
+                f"and not ({len(rows)}, {len(self.labels)}): it is no classifier of texts with these labels (labels= "
+                "names others)."
             )
         return logits

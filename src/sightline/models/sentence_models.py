@@ -85,11 +85,16 @@ class SentenceFolder:
 
 
 def read_sentence_folder(folder: Path) -> SentenceFolder | None:
-    """Return what `modules.json` in `folder` describes; None if the folder has no such file."""
+    """Return what `modules.json` in `folder` describes; None if there is none, or only a classifier of transformers.
+
+    The latter is how sentence-transformers saves a CrossEncoder.
+    """
     path = regular_file(folder, MODULES_FILE, ModelError)
     if path is None:
         return None
     kinds = _read_modules(path, folder)
+    if kinds == [("Transformer", "")]:
+        return None
     names = [kind for kind, _ in kinds]
     inner = [kind for kind in names[2:] if kind != "Dense"]
     if names[:2] != ["Transformer", "Pooling"] or inner not in ([], ["Normalize"]) or "Normalize" in names[2:-1]:
@@ -111,8 +116,8 @@ def read_sentence_folder(folder: Path) -> SentenceFolder | None:
 def _read_modules(path: Path, folder: Path) -> list[tuple[str, str]]:
     """Return kind and folder of every module."""
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The list of modules of '{folder}'")
-    if not isinstance(content, list) or not 2 <= len(content) <= MAX_MODULES:
-        raise ModelError(f"'{MODULES_FILE}' in '{folder}' is not a list of 2 to {MAX_MODULES} modules.")
+    if not isinstance(content, list) or not 1 <= len(content) <= MAX_MODULES:
+        raise ModelError(f"'{MODULES_FILE}' in '{folder}' is not a list of 1 to {MAX_MODULES} modules.")
     modules = []
     for entry in content:
         kind, place = (entry.get("type"), entry.get("path")) if isinstance(entry, dict) else (None, None)
