@@ -30,6 +30,7 @@ from sightline.errors import ModelError, OptionError, Retry, SightlineError, Siz
 from sightline.files.foreign import first_line
 from sightline.models.answer_cache import AnswerCache, Texts
 from sightline.models.families import unseen_family
+from sightline.models.function_identity import fingerprint_function
 from sightline.models.network import Network
 from sightline.models.task import TaskFacts
 from sightline.models.tasks import SequenceClassification
@@ -160,6 +161,7 @@ class FunctionNetwork(Network):
         self.texts_sent = 0
         """Texts that the function has been asked about."""
         self._function = function
+        self._fingerprint = fingerprint_function(function)
         self._gate = Semaphore(settings.concurrency)
         identity = {"labels": settings.labels, "output": settings.output, "multi_label": settings.multi_label}
         self._cache = None if settings.cache is None else AnswerCache(settings.cache, identity)
@@ -176,9 +178,9 @@ class FunctionNetwork(Network):
 
     @property
     def weights_hash(self) -> str:
-        """A hash of the function's name and labels, and of its `fingerprint` if it has one, as a graph does."""
+        """A hash of the function's name and labels, and of its code as it was when it was loaded."""
         settings = self.settings.labels, self.settings.output, self.settings.multi_label
-        known = repr((self.name, *settings, getattr(self._function, "fingerprint", None)))
+        known = repr((self.name, *settings, self._fingerprint))
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:
