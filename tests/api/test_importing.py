@@ -137,6 +137,27 @@ def test_outputs_of_inseq_are_read(model):
     assert by_word(model.import_scores("good film", output)) == pytest.approx({"good": 3.0, "film": 0.5})
 
 
+def test_of_a_decoder_the_tokens_that_it_wrote_are_left_out_of_its_prompt(model):
+    tokens = [SimpleNamespace(token=token, id=0) for token in ("<s>", "good", "Ġfilm", "Ġends", "Ġnow")]
+    scores = np.array([[1.0, 1.0], [1.0, 2.0], [0.0, 0.5], [np.nan, 4.0], [np.nan, 0.0]])
+    sequence = SimpleNamespace(target=tokens, source_attributions=None, target_attributions=scores, attr_pos_start=4)
+    assert by_word(model.import_scores("good film", sequence)) == pytest.approx({"good": 3.0, "film": 0.5})
+    whole = by_word(model.import_scores("good film ends now", sequence))
+    assert whole == pytest.approx({"good": 3.0, "film": 0.5, "ends": 4.0})
+    with pytest.raises(InputError, match="do not spell the text"):
+        model.import_scores("good", sequence)
+
+
+def test_rows_of_a_frame_become_a_data_set(model):
+    datasets = pytest.importorskip("datasets", reason="the extra datasets is not installed")
+    explanation = model.explain(TEXT, "occlusion")
+    rows = explanation.to_dataset()
+    assert isinstance(rows, datasets.Dataset)
+    assert rows["word"] == [word.text for word in explanation.words()]
+    assert rows["score"] == [word.score for word in explanation.words()]
+    assert explanation.to_dataset("token").num_rows == len(explanation.tokens)
+
+
 def test_captum_takes_our_tokens_and_gives_them_back(model):
     explanation = model.explain(TEXT, "integrated_gradients")
     record = explanation.to_captum(true_label="x")

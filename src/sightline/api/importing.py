@@ -35,7 +35,7 @@ def align_scores(encoding: Encoding, scores: Any, level: Level, target: int | No
     """
     if isinstance(scores, Mapping):
         return _spread_spans(encoding, _spans_of_words(encoding, scores))
-    scores = _read_object(scores, target, label)
+    scores = _read_object(scores, encoding.text, target, label)
     if not isinstance(scores, list | tuple):
         scores = _numbers_of(scores)
     entries = list(scores)
@@ -62,7 +62,7 @@ def _numbers_of(scores: Any) -> NDArray[np.float64]:
     return array
 
 
-def _read_object(scores: Any, target: int | None, label: str) -> Any:
+def _read_object(scores: Any, text: str, target: int | None, label: str) -> Any:
     """Return the tokens and scores that an object of shap, captum or inseq holds; anything else as it is."""
     if hasattr(scores, "values") and hasattr(scores, "data") and hasattr(scores, "base_values"):
         return _read_shap(scores, target, label)
@@ -71,9 +71,9 @@ def _read_object(scores: Any, target: int | None, label: str) -> Any:
     if hasattr(scores, "sequence_attributions"):
         if len(scores.sequence_attributions) != 1:
             raise InputError("The output of inseq holds several texts: give one of .sequence_attributions.")
-        return _read_object(scores.sequence_attributions[0], target, label)
+        return _read_object(scores.sequence_attributions[0], text, target, label)
     if hasattr(scores, "source_attributions") or hasattr(scores, "target_attributions"):
-        return _read_inseq(scores)
+        return _read_inseq(scores, text)
     return scores
 
 
@@ -93,15 +93,33 @@ def _read_shap(scores: Any, target: int | None, label: str) -> list[tuple[str, f
     return list(zip(tokens, values.reshape(len(tokens)).astype(float).tolist(), strict=True))
 
 
-def _read_inseq(sequence: Any) -> list[tuple[str, float]]:
-    """Return the tokens of the input and their scores, added up over what was generated."""
+def _read_inseq(sequence: Any, text: str) -> list[tuple[str, float]]:
+    """Return the tokens of the input and their scores, added up over what was generated.
+
+    A decoder's scores are those of the prompt and of what it wrote; the latter are left out if `text` is the prompt.
+    """
     of_source = getattr(sequence, "source_attributions", None) is not None
     tokens = sequence.source if of_source else sequence.target
     raw = sequence.source_attributions if of_source else sequence.target_attributions
     array = np.nan_to_num(np.asarray(raw.detach().cpu() if hasattr(raw, "detach") else raw, dtype=float))
     totals = array.reshape(len(array), -1).sum(axis=1)
     written = [str(getattr(token, "token", token)) for token in tokens][: len(totals)]
-    return list(zip(written, totals.tolist(), strict=True))
+    scored = list(zip(written, totals.tolist(), strict=True))
+    if of_source:
+        return scored
+    prompt = _tokens_of(text, scored)
+    return prompt if len(prompt) >= sequence.attr_pos_start - 1 else scored  # which may count the first token written
+
+
+def _tokens_of(text: str, scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return the first tokens, as many as have the characters of a text."""
+    left = len(_fold(text)[0])
+    for place, (token, _) in enumerate(scored):
+        if left <= 0:
+            return scored[:place]
+        if not _SPECIAL.fullmatch(token.strip()):
+            left -= len(_fold(_SIGNS.sub("", token))[0])
+    return scored
 
 
 def find_tokens(text: str, tokens: Iterable[tuple[str, float]]) -> list[ScoredSpan]:

@@ -256,7 +256,7 @@ class Model(LoadedModel):
         without special ones), in document order; pairs (token, score) with the tokens of any tokenizer, which spell the
         text; triples (start, end, score) with characters of the text; a dictionary from words to scores, which are
         divided among the instances of a word; a `shap.Explanation` of one text, a record of captum's `visualize_text`,
-        or an output of inseq for one text.
+        or an output of inseq for one text (its scores are added up; after `.aggregate()`, they are inseq's norms).
         method: the name under which the explanation is shown.
         target, quantity: what the scores explain, as in `explain`; the predicted class by default.
         signed: whether a negative score speaks against the target.

@@ -307,6 +307,10 @@ class Explanation(ReadOnlyArrays):
         """Return captum's `VisualizationDataRecord` for its tables, one entry per token (needs the package captum)."""
         return foreign_forms.to_captum(self, true_label)
 
+    def to_dataset(self, level: Level = "word") -> Any:
+        """Return a `datasets.Dataset` with the rows of `to_frame` (needs the extra `datasets`)."""
+        return foreign_forms.to_dataset(self, level)
+
     def describe_artefacts(self) -> list[dict[str, Any]]:
         """Return one plain record per artefact: its text, tokens, score, reason and what the reason means."""
         return [

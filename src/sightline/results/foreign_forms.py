@@ -1,4 +1,4 @@
-"""Explanations as objects of other libraries: `shap.Explanation` and captum's record for its tables."""
+"""Explanations as objects of other libraries: of shap, captum and datasets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import OptionError
+from sightline.settings.extras import require
 from sightline.text import Level
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ def to_captum(explanation: Explanation, true_label: str | None = None) -> Any:
         raw_input_ids=list(explanation.tokens),
         convergence_score=gap,
     )
+
+
+def to_dataset(explanation: Explanation, level: Level = "word") -> Any:
+    """Return a `datasets.Dataset` with the rows of `to_frame`."""
+    library = require("datasets", "datasets", "A data set of the datasets library")
+    return library.Dataset.from_pandas(explanation.to_frame(level), preserve_index=False)
 
 
 def explained_value(explanation: Explanation) -> float:
