@@ -66,13 +66,26 @@ def test_black_box_methods_find_the_words_that_decide(method):
     assert explanation.top(1, sign="against")[0].text == "bad"
 
 
+def test_leave_one_out_deletes_every_word_once_however_many_there_are():
+    model = load()
+    words = [f"w{number}" for number in range(250)] + ["good"]
+    explanation = model.explain(" ".join(words), "loo", quantity="logit")
+    assert explanation.method == "leave_one_out"
+    assert explanation.checks["model_calls"] == len(words) + 1
+    whole, without = (model.predict(" ".join(part)).logits for part in (words, words[:-1]))
+    scores = {word.text: word.score for word in explanation.words()}
+    assert scores["good"] == pytest.approx((whole - without)[explanation.target.index])
+    assert sum(abs(score) for word, score in scores.items() if word != "good") == pytest.approx(0, abs=1e-9)
+    with pytest.raises(OptionError, match="layer"):
+        model.explain(TEXT, "leave_one_out", layer=1)
+
+
 def test_what_needs_the_inside_is_not_offered_and_says_why():
     model = load()
     assert set(model.default_methods) == {"owen", "occlusion"}
     offered = {entry.name for entry in sl.list_methods()} - set(model.methods_not_offered)
     assert {"occlusion", "owen", "lime", "kernel_shap", "random"} <= offered
-    assert not offered & {"gradient", "integrated_gradients", "gradient_shap", "attcat", "rollout", "leave_one_out"}
-    assert "occlusion leaves out one word" in model.methods_not_offered["leave_one_out"]
+    assert not offered & {"gradient", "integrated_gradients", "gradient_shap", "attcat", "rollout"}
     with pytest.raises(UnsupportedError, match="of a function only the answers are known"):
         model.explain(TEXT, "attcat")
     with pytest.raises(UnsupportedError, match="of a function only the answers are known"):

@@ -11,6 +11,7 @@ are resolved, before anything runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sightline.attention.projections import SOFTMAX, projection_of
@@ -84,9 +85,9 @@ def methods_not_offered(network: Network) -> dict[str, str]:
     reasons = {name: reason_against(name, network.family, sparse_heads=sparse_heads) for name in METHODS.names()}
     if network.answers_only:
         only_calls = [entry for entry in METHODS if entry.kind in ("perturbation", "baseline")]
-        known = {entry.name for entry in only_calls if entry.requirements(dict(entry.options)) <= {"probes"}}
+        entries = [_method_of(network, entry.name) for entry in only_calls]
+        known = {entry.name for entry in entries if entry.requirements(dict(entry.options)) <= {"probes"}}
         reasons = {name: None if name in known else _INSIDE for name in reasons}
-        reasons["leave_one_out"] = f"{_INSIDE}; occlusion leaves out one word after the other"
     if isinstance(network.module, PooledClassifier) and network.module.without_relevance is not None:
         reasons |= {name: reasons[name] or network.module.without_relevance for name in RELEVANCE | BY_SLOPES}
     return {name: f"The method '{name}' {reason}." for name, reason in reasons.items() if reason is not None}
@@ -112,7 +113,7 @@ def choose_methods(
 ) -> ChosenMethods:
     """Return the requested methods with their resolved options, before anything runs."""
     if methods is None:
-        entry = METHODS.get(method or default_methods(network)[0])
+        entry = _method_of(network, method or default_methods(network)[0])
         return {entry: _resolve_options(network, entry, options)}
     if method is not None:
         raise OptionError("Give either method= or methods=, not both.")
@@ -123,8 +124,18 @@ def choose_methods(
             raise OptionError(
                 f"With methods=, options are given by method, for example {methods[0]}={{...}}; '{name}' does not fit."
             )
-    entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
+    entries = [_method_of(network, name) for name in dict.fromkeys(methods)]
     return {entry: _resolve_options(network, entry, options.get(entry.name, {})) for entry in entries}
+
+
+def _method_of(network: Network, name: str) -> Method:
+    """Return a method; of a function, which has no inside to erase a word in, leave_one_out deletes it."""
+    from sightline.methods.perturbation import leave_one_word_out  # here: the order of imports is that of the methods
+
+    entry = METHODS.get(name)
+    if network.answers_only and entry.name == "leave_one_out":
+        return replace(entry, function=leave_one_word_out, needs=frozenset({"probes"}))
+    return entry
 
 
 def _resolve_options(network: Network, entry: Method, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.errors import OptionError
-from sightline.methods.registry import Attribution, method
+from sightline.methods.registry import Array, Attribution, method
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.models.task import place_of
@@ -155,6 +155,11 @@ def leave_one_out(
     values = np.array([value_without(token) for token in range(trace.token_count)])
     calls = sum(len(logits) for _, logits in parts)
     return Attribution(value_without(None) - values, checks={"model_calls": calls})
+
+
+def leave_one_word_out(trace: Trace, *, quantity: Quantity | None = None) -> Array | Attribution:
+    """y(x) − y(x without word i), however many words there are: leave-one-out of a function, which has no layers."""
+    return occlusion(trace, replacement="delete", level="word", quantity=quantity, budget=None)
 
 
 def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", "mean"]) -> list[Tensor]:
