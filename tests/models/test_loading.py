@@ -137,6 +137,13 @@ def test_an_adapter_is_not_taken_for_a_model(beside, folder):
         sl.load(folder)
 
 
+def test_of_learned_prompts_the_advice_is_not_to_merge_them(folder):
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "PROMPT_TUNING"}))
+    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match="learned prompts cannot be merged with it, so give a function"):
+        sl.load(folder)
+
+
 def test_a_merged_model_may_keep_the_config_of_its_adapter(folder):
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
     assert sl.load(folder).labels

@@ -142,9 +142,14 @@ def _refuse_adapter(folder: Path) -> None:
         return
     base = content.get("base_model_name_or_path")
     original = quote(base) if base else "another model"
+    learned_prompts = isinstance(content, dict) and str(content.get("peft_type")).endswith("_TUNING")
+    advice = (
+        "learned prompts cannot be merged with it, so give a function that calls both, sl.load(function, labels=[...])."
+        if learned_prompts
+        else "merge the two (merge_and_unload() in PEFT), save the result and give its folder."
+    )
     raise ModelError(
-        f"The folder '{folder}' holds an adapter to {original} (adapter_config.json) and not a whole model: "
-        "merge the two (merge_and_unload() in PEFT), save the result and give its folder."
+        f"The folder '{folder}' holds an adapter to {original} (adapter_config.json) and not a whole model: {advice}"
     )
 
 
