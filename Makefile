@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-BENCHMARKS := attention analysis rollout flow longformer methods alti integrated_gradients occlusion owen classes relevance decoders length cores waiting side_by_side similarity faithfulness evaluation lab corpus
+BENCHMARKS := attention analysis rollout flow longformer methods alti integrated_gradients occlusion owen classes relevance decoders length cores waiting side_by_side short_texts similarity faithfulness evaluation lab corpus
 
 .DEFAULT_GOAL := help
 .PHONY: help install locked lock fuzz demo test test-fast coverage lint types contract check bench docs site builtin web web-check wheel-check clean
