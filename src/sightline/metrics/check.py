@@ -7,7 +7,9 @@
 The words that a summary may name are those of the smallest set if random sets hardly ever do as much; else those of the
 smallest set whose deletion has more effect than any random set of the test, reduced in the same way. Everything is
 measured on the log-odds of the explained class, or on the value of a single output, in double precision. Documents that
-have been read are not read again, also not for another explanation of the same target.
+have been read are not read again, also not for another explanation of the same target. Where the processor is faster in
+bfloat16 and the log-odds of this document stay the same, documents are read in it; what is reported about the
+explanation's own words is then read once more in the type of the weights.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from sightline.metrics.significance import Plan, Trial, draw_alike, plan_test, r
 from sightline.metrics.smallest_set import reduce_set, shortest_prefix
 from sightline.metrics.statistics import holm
 from sightline.models import Network, Target
+from sightline.models.half_body import bfloat16_copy
 from sightline.passes.perturb import Perturbations, removable_units
 from sightline.progress import Progress
 from sightline.results.check import Check, Matters, Reading, SmallestSet, TestedWord
@@ -46,6 +49,8 @@ RIVALS = 0.1
 CONFIDENCE = 0.95
 REACTION = 0.05
 """Smallest change of the log-odds that counts as a reaction, about one percentage point at 50 %."""
+LARGEST_ROUNDING = 0.01
+"""Change of the log-odds of the whole document below which it is read in bfloat16."""
 ROUNDING = 1e-6
 """Largest change of a single output that may come from rounding, as a share of it."""
 
@@ -61,10 +66,31 @@ class Deletions:
         self.units = removable_units(encoding, target, "word")
         if len(self.units) < 2:
             raise InputError("The document has fewer than two words to compare.")
-        self.engine = Perturbations(network, encoding, target, self._read)
         facts = network.task.facts
         self.is_single = len(facts.labels) < 2 and not facts.multi_label and target.span is None
         """Whether the model has one output, which is a value and no class."""
+        self.exact = Perturbations(network, encoding, target, self._read)
+        self.engine = self.exact
+        """Reads most documents, in bfloat16 where `rounding` is known."""
+        self.rounding: float | None = None
+        """How far the log-odds of the document in bfloat16 are from those in the type of the weights."""
+        if not self.is_single:  # any change of a value counts
+            self._try_bfloat16()
+
+    def _try_bfloat16(self) -> None:
+        copied = bfloat16_copy(self.network, len(self.encoding))
+        if copied is None:
+            return
+        rough = Perturbations(copied, self.encoding, self.exact.target, self._read)
+        with suppress(RuntimeError):  # a head that computes in one number type
+            (whole,), (rounded,) = (engine.evaluate([[]], "delete") for engine in (self.exact, rough))
+            if abs(rounded.value - whole.value) < LARGEST_ROUNDING:
+                self.engine, self.rounding = rough, abs(rounded.value - whole.value)
+
+    def read_exactly(self, words: Sequence[int]) -> Reading:
+        """Return what the model says without some words, in the type of the weights."""
+        (reading,) = self.exact.evaluate([self.units.positions(words)], "delete")
+        return reading
 
     def _read(self, logits: Tensor, moved: Target) -> Reading:
         task, logits = self.network.task, logits.cpu().double()
@@ -87,7 +113,7 @@ class Deletions:
         """Say whether deleting words for the explained class can change what the model says."""
         if self.threshold is not None:
             return whole.value >= self.threshold
-        return whole.label == self.engine.target.label
+        return whole.label == self.exact.target.label
 
 
 def check_words(
@@ -140,7 +166,8 @@ class _Checking:
         self.order = score_order(explanation.scores, self.units)
         self.path: dict[int, Reading] = {}
         self.planned = 2
-        (self.whole,) = self._request([[]])
+        self._request([[]])
+        self.whole = deletions.read_exactly([])
         self.empty = self._read_empty()
         plans = plan_test(self.order, fillers, self.units.sizes, comparisons=comparisons, readings=readings)
         self.plan, self.trial = self._test(plans[0])
@@ -184,7 +211,8 @@ class _Checking:
         everything = range(len(self.units))
         if len(self.units.positions(everything)) == len(self.deletions.encoding):
             return None
-        return self._request([everything])[0]
+        self._request([everything])
+        return self.deletions.read_exactly(everything)
 
     def _read_random(self, plan: Plan, orders: Sequence[IntArray]) -> FloatArray:
         """Return the values (R, K) without random sets."""
@@ -200,6 +228,9 @@ class _Checking:
         tested: list[int] = []
         with suppress(_SpentError):
             searched, found = self._search()
+            if found is not None and not self._changes(self.deletions.read_exactly(found)):
+                self._search_exactly()
+                searched, found = self._search()
             if found is not None:
                 smallest, is_special = self._control(found)
                 if is_special and (matters == "yes" or not smallest.random_changed):
@@ -213,7 +244,7 @@ class _Checking:
             words=len(self.units),
             counts=self.plan.counts,
             whole=self.whole,
-            without=tuple(self.path[count] for count in self.plan.counts),
+            without=tuple(self.deletions.read_exactly(self.order[:count]) for count in self.plan.counts),
             random=tuple(map(tuple, values.tolist())),
             random_sets=len(self.plan.random),
             searched=searched,
@@ -223,7 +254,7 @@ class _Checking:
             empty=self.empty,
             smallest_set=smallest,
             tested=self._words(tested),
-            without_tested=self._read([tested])[0] if tested else None,
+            without_tested=self.deletions.read_exactly(tested) if tested else None,
             named=self._words(tested),
             opposing=self._strongest_opponent(tested) if tested else None,
             calls=len(self.keys),
@@ -271,6 +302,12 @@ class _Checking:
             return high, None
         shortest = self._shortest(self._changes, min(changing, default=high))
         return high, self._reduce(shortest, self._changes)
+
+    def _search_exactly(self) -> None:
+        """Read what follows in the type of the weights, because rounding has changed a label."""
+        self.deletions.engine = self.deletions.exact
+        for count in list(self.path):
+            self._read_prefix(count)
 
     def _changes(self, reading: Reading) -> bool:
         return reading.label != self.whole.label
@@ -334,6 +371,7 @@ class _Checking:
         different.pop(tuple(sorted(words)), None)
         sets = list(different)
         (reading,) = self._read([words])
+        exact = self.deletions.read_exactly(words)
         try:
             random = self._read(sets)
         except _SpentError:
@@ -342,8 +380,8 @@ class _Checking:
         rivals = sum(self._changes(other) or other.value <= reading.value for other in random)
         smallest = SmallestSet(
             words=self._words(words),
-            label=reading.label,
-            probability=reading.label_probability,
+            label=exact.label,
+            probability=exact.label_probability,
             share=len(words) / len(self.units),
             random_changed=changed,
             random_sets=len(sets),
@@ -358,10 +396,11 @@ class _Checking:
         if not self.explanation.signed or -self.scores[opponent] <= self.scores[tested].sum():
             return None
         try:
-            (reading,) = self._read([[opponent]])
+            self._read([[opponent]])
         except _SpentError:
             return None
-        return self._words([opponent])[0] if reading.value > self.whole.value else None
+        rises = self.deletions.read_exactly([opponent]).value > self.whole.value
+        return self._words([opponent])[0] if rises else None
 
     def _words(self, chosen: Sequence[int]) -> tuple[TestedWord, ...]:
         """Return words in document order."""
