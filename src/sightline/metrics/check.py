@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,7 +25,16 @@ from torch import Tensor
 from sightline.errors import InputError
 from sightline.metrics.plans import score_order
 from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray
-from sightline.metrics.significance import Plan, Trial, draw_alike, plan_test, run_test, smallest_fall
+from sightline.metrics.significance import (
+    Plan,
+    Trial,
+    count_orders,
+    draw_alike,
+    plan_test,
+    run_rank_test,
+    run_test,
+    smallest_fall,
+)
 from sightline.metrics.smallest_set import reduce_set, shortest_prefix
 from sightline.metrics.statistics import holm
 from sightline.models import Network, Target
@@ -129,12 +139,15 @@ def check_words(
     fillers (U,): which words are stop words or punctuation; readings: the most documents that each check may read, at
     least 8. The search for the smallest set ends when they are spent.
     """
-    checkings = [
-        _Checking(deletions, explanation, fillers, len(explanations), readings, progress)
-        for explanation in explanations
-    ]
+    checkings = [_Checking(deletions, explanation, fillers, readings, progress) for explanation in explanations]
     corrected = holm([checking.p_value for checking in checkings])
     return [checking.finish(p_value) for checking, p_value in zip(checkings, corrected, strict=True)]
+
+
+def does_it_matter(deletions: Deletions, explanation: Explanation, fillers: BoolArray) -> Matters:
+    """Return the answer to the first question alone, as if no other explanation were tested."""
+    checking = _Checking(deletions, explanation, fillers, None, None)
+    return checking.judge(checking.p_value)
 
 
 class _SpentError(Exception):
@@ -149,7 +162,6 @@ class _Checking:
         deletions: Deletions,
         explanation: Explanation,
         fillers: BoolArray,
-        comparisons: int,
         readings: int | None,
         progress: Progress | None,
     ) -> None:
@@ -169,7 +181,7 @@ class _Checking:
         self._request([[]])
         self.whole = deletions.read_exactly([])
         self.empty = self._read_empty()
-        plans = plan_test(self.order, fillers, self.units.sizes, comparisons=comparisons, readings=readings)
+        plans = plan_test(self.order, fillers, self.units.sizes, readings=readings)
         self.plan, self.trial = self._test(plans[0])
         for plan in plans[1:]:
             if len(plans) * self.trial.p_value <= ALPHA:
@@ -179,14 +191,16 @@ class _Checking:
         self.p_value = min(1.0, len(plans) * self.trial.p_value)
 
     def _test(self, plan: Plan) -> tuple[Plan, Trial]:
-        self.planned += len(plan.counts) * (1 + len(plan.random))
-        if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
-            self._read_random(plan, plan.random)
+        self.planned += len(plan.counts) * (1 + len(plan.random)) + len(plan.probes)
         without = self._read(plan.sets_of(self.order))
         self.path.update(zip(plan.counts, without, strict=True))
-        return plan, run_test(
-            plan, self.whole.value, [reading.value for reading in without], partial(self._read_random, plan)
-        )
+        own = [reading.value for reading in without]
+        if plan.margin is not None:
+            if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
+                self._read_random(plan, plan.random)
+            return plan, run_test(plan, self.whole.value, own, partial(self._read_random, plan))
+        probes = np.array([reading.value for reading in self._read([chosen.tolist() for chosen in plan.probes])])
+        return plan, run_rank_test(plan, self.order, self.whole.value, own, probes)
 
     def _read(self, sets: Sequence[Sequence[int]]) -> list[Reading]:
         """Return what the model says without each of several sets of words, and notice whether it changes."""
@@ -222,8 +236,11 @@ class _Checking:
 
     def finish(self, p_value: float) -> Check:
         """Ask the second question, given the corrected p-value of the first one."""
+        if self.plan.margin is None:
+            falls = self.whole.value - self._read_random(self.plan, self.plan.random).mean(axis=1)
+            self.trial = replace(self.trial, random=falls)
         self.planned = 0
-        matters = self._judge(p_value)
+        matters = self.judge(p_value)
         searched, smallest = 0, None
         tested: list[int] = []
         with suppress(_SpentError):
@@ -246,7 +263,7 @@ class _Checking:
             whole=self.whole,
             without=tuple(self.deletions.read_exactly(self.order[:count]) for count in self.plan.counts),
             random=tuple(map(tuple, values.tolist())),
-            random_sets=len(self.plan.random),
+            random_sets=len(self.plan.random) if self.plan.margin is not None else count_orders(self.plan, self.order),
             searched=searched,
             label_changed=self.label_changed,
             limit_reached=self.limit_reached,
@@ -261,7 +278,8 @@ class _Checking:
             fingerprint=fingerprint_scores(self.explanation.scores),
         )
 
-    def _judge(self, p_value: float) -> Matters:
+    def judge(self, p_value: float) -> Matters:
+        """Return the answer to the first question, given its corrected p-value."""
         if self._is_still():
             return "too_small"
         if p_value > ALPHA:
@@ -334,7 +352,7 @@ class _Checking:
 
         The random sets have at least as many words. Nothing is returned if the strongest words have no such effect.
         """
-        if len(self.plan.counts) == 1:
+        if self.plan.margin is not None:
             needed = smallest_fall(np.maximum(self.trial.random, -self.trial.fall), self.plan.margin)
             if not self._falls_by(needed, self.path[self.plan.counts[0]]):
                 return []
