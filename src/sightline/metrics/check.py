@@ -261,7 +261,7 @@ class _Checking:
             words=len(self.units),
             counts=self.plan.counts,
             whole=self.whole,
-            without=tuple(self.deletions.read_exactly(self.order[:count]) for count in self.plan.counts),
+            without=tuple(self.deletions.read_exactly(self.order[:count].tolist()) for count in self.plan.counts),
             random=tuple(map(tuple, values.tolist())),
             random_sets=len(self.plan.random) if self.plan.margin is not None else count_orders(self.plan, self.order),
             searched=searched,
