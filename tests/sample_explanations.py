@@ -72,7 +72,7 @@ def check_of(explained: Explanation, *places: int, matters: Matters = "yes", **f
         "whole": whole,
         "without": (less,),
         "random": ((2.1,),) * 14,
-        "random_sets": 14,
+        "random_sets": 999,
         "path": ((2, less),),
         "empty": Reading(-0.4, "AI", 0.6, 0.4),
         "tested": tested,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sightline.errors import InputError, ModelError, OptionError, UsageError
-from sightline.models.target import Target
+from sightline.models.target import Prediction, Target
 from sightline.results.explanation import Explanation
 from sightline.results.report import Report
 from tests.sample_explanations import TEXT, encoding, explanation
@@ -369,3 +369,11 @@ def test_a_link_is_followed_and_permissions_are_kept(tmp_path):
 def test_a_full_device_is_refused_with_a_sentence():
     with pytest.raises(UsageError, match="Cannot write '/dev/full': no space left on device. Free some space, or"):
         explanation().to_html(Path("/dev/full"))
+
+
+def test_a_number_is_not_written_as_a_certain_class():
+    chosen = Prediction(1, "PL", 0.73, ("AI", "PL"), np.array([-0.5, 0.5]), np.array([0.27, 0.73]))
+    number = Prediction(0, "score", 1.0, ("score",), np.array([-2.25]), np.array([1.0]))
+    assert (chosen.value, chosen.describe()) == (None, "predicted 'PL' (73.0%)")
+    assert (number.value, number.describe()) == (-2.25, "'score' is -2.25")
+    assert "'score' is -2.25;" in repr(explanation(prediction=number))

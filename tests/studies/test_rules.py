@@ -105,7 +105,14 @@ def test_the_truth_holds_up_and_its_words_are_named(models):
 
 
 def test_a_default_class_that_nothing_decides_is_named(models):
-    document = rule_document("any", 60, np.random.default_rng(0), first=0)
-    verdict = models["any"].check(models["any"].explain(document.text, "attnlrp")).verdict
-    assert verdict.level == "weak"
-    assert "nothing_decides" in verdict.reasons
+    """Scores that know nothing of the model hold up in 2.5 % of the documents, so not in three of ten."""
+    model, undecided = models["any"], 0
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        document = rule_document("any", 60, generator, first=0)
+        exp = model.explain(document.text, "gradient")
+        verdict = model.check(replace(exp, scores=generator.random(len(exp.scores)))).verdict
+        assert ("nothing_decides" in verdict.reasons) == (verdict.matters != "yes")
+        assert verdict.smallest_set is None
+        undecided += verdict.level == "weak" or verdict.matters == "opposite"
+    assert undecided >= 8

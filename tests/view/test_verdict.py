@@ -93,14 +93,13 @@ def cases():
     yield "holds, label stays for an empty text", checked(plain, *words[:3], **reach, empty=SAME)
     yield "holds, an opponent", checked(plain, *words[:3], opposing=words_of(plain, -4)[0], **flips)
     yield (
-        "holds, short text",
+        "holds, several counts",
         checked(
             plain,
             *words[:2],
             counts=(1, 2, 3),
             without=(SAME, SAME, OTHER),
-            random=((2.1, 2.0, 1.9),) * 39,
-            random_sets=39,
+            random=((2.1, 2.0, 1.9),) * 14,
             p_value=0.025,
         ),
     )
@@ -112,7 +111,11 @@ def cases():
     exchanged = replace(plain, exchange=Exchange(3, 1, artefacts, fingerprint_scores(plain.scores)))
     yield "holds, artefacts", checked(exchanged, *words[:3], **flips, named=words_of(plain, words[0]))
     yield "holds, only artefacts", checked(plain, *words[:3], **flips, named=())
-    yield "not shown, stopped", checked(plain, matters="not_shown", random=((2.1,), (0.2,)), p_value=0.5, **reach)
+    yield "holds, long text", checked(plain, *words[:3], words=140, random_sets=14, **reach)
+    yield (
+        "not shown, stopped",
+        checked(plain, matters="not_shown", words=140, random=((2.1,), (0.2,)), random_sets=14, p_value=0.5, **reach),
+    )
     yield "not shown, by a little", checked(plain, matters="not_shown", p_value=0.06, **reach)
     yield (
         "not shown, too few words",

@@ -94,7 +94,12 @@ class Checker:
                 replace(explanation, checks={**explanation.checks, NOT_COMPARABLE: str(error)})
                 for explanation in explanations
             ]
-        return [replace(explanation, check=check) for explanation, check in zip(explanations, checks, strict=True)]
+        rounding = deletions.rounding
+        precision = {} if rounding is None else {"check_dtype": "bfloat16", "check_rounding": f"{rounding:.1e}"}
+        return [
+            replace(explanation, check=check, provenance={**_without_precision(explanation.provenance), **precision})
+            for explanation, check in zip(explanations, checks, strict=True)
+        ]
 
     def _exchange(self, explanation: Explanation, progress: Progress | None) -> Explanation:
         """Exchange the words that would be named, of scores that this model gave; keep those that pass."""
@@ -131,6 +136,11 @@ class Checker:
             return False
         tolerance = REPRODUCED * float(np.abs(explanation.scores).max(initial=0.0))
         return bool(np.allclose(scores, explanation.scores, rtol=0.0, atol=tolerance))
+
+
+def _without_precision(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return provenance without what a former check added."""
+    return {name: value for name, value in provenance.items() if name not in ("check_dtype", "check_rounding")}
 
 
 def special_share(scores: FloatArray, encoding: Encoding) -> float:

@@ -7,13 +7,16 @@
 The words that a summary may name are those of the smallest set if random sets hardly ever do as much; else those of the
 smallest set whose deletion has more effect than any random set of the test, reduced in the same way. Everything is
 measured on the log-odds of the explained class, or on the value of a single output, in double precision. Documents that
-have been read are not read again, also not for another explanation of the same target.
+have been read are not read again, also not for another explanation of the same target. Where the processor is faster in
+bfloat16 and the log-odds of this document stay the same, documents are read in it; what is reported about the
+explanation's own words is then read once more in the type of the weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,10 +25,20 @@ from torch import Tensor
 from sightline.errors import InputError
 from sightline.metrics.plans import score_order
 from sightline.metrics.score_inputs import BoolArray, FloatArray, IntArray
-from sightline.metrics.significance import Plan, Trial, draw_alike, plan_test, run_test, smallest_fall
+from sightline.metrics.significance import (
+    Plan,
+    Trial,
+    count_orders,
+    draw_alike,
+    plan_test,
+    run_rank_test,
+    run_test,
+    smallest_fall,
+)
 from sightline.metrics.smallest_set import reduce_set, shortest_prefix
 from sightline.metrics.statistics import holm
 from sightline.models import Network, Target
+from sightline.models.half_body import bfloat16_copy
 from sightline.passes.perturb import Perturbations, removable_units
 from sightline.progress import Progress
 from sightline.results.check import Check, Matters, Reading, SmallestSet, TestedWord
@@ -46,6 +59,8 @@ RIVALS = 0.1
 CONFIDENCE = 0.95
 REACTION = 0.05
 """Smallest change of the log-odds that counts as a reaction, about one percentage point at 50 %."""
+LARGEST_ROUNDING = 0.01
+"""Change of the log-odds of the whole document below which it is read in bfloat16."""
 ROUNDING = 1e-6
 """Largest change of a single output that may come from rounding, as a share of it."""
 
@@ -61,10 +76,31 @@ class Deletions:
         self.units = removable_units(encoding, target, "word")
         if len(self.units) < 2:
             raise InputError("The document has fewer than two words to compare.")
-        self.engine = Perturbations(network, encoding, target, self._read)
         facts = network.task.facts
         self.is_single = len(facts.labels) < 2 and not facts.multi_label and target.span is None
         """Whether the model has one output, which is a value and no class."""
+        self.exact = Perturbations(network, encoding, target, self._read)
+        self.engine = self.exact
+        """Reads most documents, in bfloat16 where `rounding` is known."""
+        self.rounding: float | None = None
+        """How far the log-odds of the document in bfloat16 are from those in the type of the weights."""
+        if not self.is_single:  # any change of a value counts
+            self._try_bfloat16()
+
+    def _try_bfloat16(self) -> None:
+        copied = bfloat16_copy(self.network, len(self.encoding))
+        if copied is None:
+            return
+        rough = Perturbations(copied, self.encoding, self.exact.target, self._read)
+        with suppress(RuntimeError):  # a head that computes in one number type
+            (whole,), (rounded,) = (engine.evaluate([[]], "delete") for engine in (self.exact, rough))
+            if abs(rounded.value - whole.value) < LARGEST_ROUNDING:
+                self.engine, self.rounding = rough, abs(rounded.value - whole.value)
+
+    def read_exactly(self, words: Sequence[int]) -> Reading:
+        """Return what the model says without some words, in the type of the weights."""
+        (reading,) = self.exact.evaluate([self.units.positions(words)], "delete")
+        return reading
 
     def _read(self, logits: Tensor, moved: Target) -> Reading:
         task, logits = self.network.task, logits.cpu().double()
@@ -87,7 +123,7 @@ class Deletions:
         """Say whether deleting words for the explained class can change what the model says."""
         if self.threshold is not None:
             return whole.value >= self.threshold
-        return whole.label == self.engine.target.label
+        return whole.label == self.exact.target.label
 
 
 def check_words(
@@ -103,12 +139,15 @@ def check_words(
     fillers (U,): which words are stop words or punctuation; readings: the most documents that each check may read, at
     least 8. The search for the smallest set ends when they are spent.
     """
-    checkings = [
-        _Checking(deletions, explanation, fillers, len(explanations), readings, progress)
-        for explanation in explanations
-    ]
+    checkings = [_Checking(deletions, explanation, fillers, readings, progress) for explanation in explanations]
     corrected = holm([checking.p_value for checking in checkings])
     return [checking.finish(p_value) for checking, p_value in zip(checkings, corrected, strict=True)]
+
+
+def does_it_matter(deletions: Deletions, explanation: Explanation, fillers: BoolArray) -> Matters:
+    """Return the answer to the first question alone, as if no other explanation were tested."""
+    checking = _Checking(deletions, explanation, fillers, None, None)
+    return checking.judge(checking.p_value)
 
 
 class _SpentError(Exception):
@@ -123,7 +162,6 @@ class _Checking:
         deletions: Deletions,
         explanation: Explanation,
         fillers: BoolArray,
-        comparisons: int,
         readings: int | None,
         progress: Progress | None,
     ) -> None:
@@ -140,9 +178,10 @@ class _Checking:
         self.order = score_order(explanation.scores, self.units)
         self.path: dict[int, Reading] = {}
         self.planned = 2
-        (self.whole,) = self._request([[]])
+        self._request([[]])
+        self.whole = deletions.read_exactly([])
         self.empty = self._read_empty()
-        plans = plan_test(self.order, fillers, self.units.sizes, comparisons=comparisons, readings=readings)
+        plans = plan_test(self.order, fillers, self.units.sizes, readings=readings)
         self.plan, self.trial = self._test(plans[0])
         for plan in plans[1:]:
             if len(plans) * self.trial.p_value <= ALPHA:
@@ -152,14 +191,16 @@ class _Checking:
         self.p_value = min(1.0, len(plans) * self.trial.p_value)
 
     def _test(self, plan: Plan) -> tuple[Plan, Trial]:
-        self.planned += len(plan.counts) * (1 + len(plan.random))
-        if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
-            self._read_random(plan, plan.random)
+        self.planned += len(plan.counts) * (1 + len(plan.random)) + len(plan.probes)
         without = self._read(plan.sets_of(self.order))
         self.path.update(zip(plan.counts, without, strict=True))
-        return plan, run_test(
-            plan, self.whole.value, [reading.value for reading in without], partial(self._read_random, plan)
-        )
+        own = [reading.value for reading in without]
+        if plan.margin is not None:
+            if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
+                self._read_random(plan, plan.random)
+            return plan, run_test(plan, self.whole.value, own, partial(self._read_random, plan))
+        probes = np.array([reading.value for reading in self._read([chosen.tolist() for chosen in plan.probes])])
+        return plan, run_rank_test(plan, self.order, self.whole.value, own, probes)
 
     def _read(self, sets: Sequence[Sequence[int]]) -> list[Reading]:
         """Return what the model says without each of several sets of words, and notice whether it changes."""
@@ -184,7 +225,8 @@ class _Checking:
         everything = range(len(self.units))
         if len(self.units.positions(everything)) == len(self.deletions.encoding):
             return None
-        return self._request([everything])[0]
+        self._request([everything])
+        return self.deletions.read_exactly(everything)
 
     def _read_random(self, plan: Plan, orders: Sequence[IntArray]) -> FloatArray:
         """Return the values (R, K) without random sets."""
@@ -194,12 +236,18 @@ class _Checking:
 
     def finish(self, p_value: float) -> Check:
         """Ask the second question, given the corrected p-value of the first one."""
+        if self.plan.margin is None:
+            falls = self.whole.value - self._read_random(self.plan, self.plan.random).mean(axis=1)
+            self.trial = replace(self.trial, random=falls)
         self.planned = 0
-        matters = self._judge(p_value)
+        matters = self.judge(p_value)
         searched, smallest = 0, None
         tested: list[int] = []
         with suppress(_SpentError):
             searched, found = self._search()
+            if found is not None and not self._changes(self.deletions.read_exactly(found)):
+                self._search_exactly()
+                searched, found = self._search()
             if found is not None:
                 smallest, is_special = self._control(found)
                 if is_special and (matters == "yes" or not smallest.random_changed):
@@ -213,9 +261,9 @@ class _Checking:
             words=len(self.units),
             counts=self.plan.counts,
             whole=self.whole,
-            without=tuple(self.path[count] for count in self.plan.counts),
+            without=tuple(self.deletions.read_exactly(self.order[:count].tolist()) for count in self.plan.counts),
             random=tuple(map(tuple, values.tolist())),
-            random_sets=len(self.plan.random),
+            random_sets=len(self.plan.random) if self.plan.margin is not None else count_orders(self.plan, self.order),
             searched=searched,
             label_changed=self.label_changed,
             limit_reached=self.limit_reached,
@@ -223,14 +271,15 @@ class _Checking:
             empty=self.empty,
             smallest_set=smallest,
             tested=self._words(tested),
-            without_tested=self._read([tested])[0] if tested else None,
+            without_tested=self.deletions.read_exactly(tested) if tested else None,
             named=self._words(tested),
             opposing=self._strongest_opponent(tested) if tested else None,
             calls=len(self.keys),
             fingerprint=fingerprint_scores(self.explanation.scores),
         )
 
-    def _judge(self, p_value: float) -> Matters:
+    def judge(self, p_value: float) -> Matters:
+        """Return the answer to the first question, given its corrected p-value."""
         if self._is_still():
             return "too_small"
         if p_value > ALPHA:
@@ -272,6 +321,12 @@ class _Checking:
         shortest = self._shortest(self._changes, min(changing, default=high))
         return high, self._reduce(shortest, self._changes)
 
+    def _search_exactly(self) -> None:
+        """Read what follows in the type of the weights, because rounding has changed a label."""
+        self.deletions.engine = self.deletions.exact
+        for count in list(self.path):
+            self._read_prefix(count)
+
     def _changes(self, reading: Reading) -> bool:
         return reading.label != self.whole.label
 
@@ -297,7 +352,7 @@ class _Checking:
 
         The random sets have at least as many words. Nothing is returned if the strongest words have no such effect.
         """
-        if len(self.plan.counts) == 1:
+        if self.plan.margin is not None:
             needed = smallest_fall(np.maximum(self.trial.random, -self.trial.fall), self.plan.margin)
             if not self._falls_by(needed, self.path[self.plan.counts[0]]):
                 return []
@@ -334,6 +389,7 @@ class _Checking:
         different.pop(tuple(sorted(words)), None)
         sets = list(different)
         (reading,) = self._read([words])
+        exact = self.deletions.read_exactly(words)
         try:
             random = self._read(sets)
         except _SpentError:
@@ -342,8 +398,8 @@ class _Checking:
         rivals = sum(self._changes(other) or other.value <= reading.value for other in random)
         smallest = SmallestSet(
             words=self._words(words),
-            label=reading.label,
-            probability=reading.label_probability,
+            label=exact.label,
+            probability=exact.label_probability,
             share=len(words) / len(self.units),
             random_changed=changed,
             random_sets=len(sets),
@@ -358,10 +414,11 @@ class _Checking:
         if not self.explanation.signed or -self.scores[opponent] <= self.scores[tested].sum():
             return None
         try:
-            (reading,) = self._read([[opponent]])
+            self._read([[opponent]])
         except _SpentError:
             return None
-        return self._words([opponent])[0] if reading.value > self.whole.value else None
+        rises = self.deletions.read_exactly([opponent]).value > self.whole.value
+        return self._words([opponent])[0] if rises else None
 
     def _words(self, chosen: Sequence[int]) -> tuple[TestedWord, ...]:
         """Return words in document order."""

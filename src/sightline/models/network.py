@@ -191,13 +191,17 @@ class Network:
         with self._lock:  # or the hooks of a running pass would be copied as well
             return self._with_module(share_weights(self.module))
 
-    @own_torch_context()
     def in_double(self) -> Network:
         """Return a copy of this network in double precision; the network itself if it has that or cannot."""
         if self.dtype == torch.float64 or self.device.type == "mps":
             return self
+        return self.converted(lambda module: module.double())
+
+    @own_torch_context()
+    def converted(self, convert: Callable[[Any], Any]) -> Network:
+        """Return a network around a converted copy of the module."""
         with self._lock:
-            return self._with_module(copy.deepcopy(self.module).double())
+            return self._with_module(convert(copy.deepcopy(self.module)))
 
     def _with_module(self, module: Any) -> Network:
         """Return a network with everything of this one but the module."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError, TargetError
+from sightline.files.foreign import printable
 from sightline.models.classes import are_named_by_numbers, class_named, list_names, no_class_number, whole_number
 from sightline.registry import suggestion
 from sightline.settings.explain import Quantity as Quantity
@@ -142,6 +143,16 @@ class Prediction(ReadOnlyArrays):
     def __post_init__(self) -> None:
         for name in ("logits", "probabilities"):
             object.__setattr__(self, name, protect(np.array(getattr(self, name))))
+
+    @property
+    def value(self) -> float | None:
+        """The number that a model of one output gives (a regression, a similarity); None if it chooses a class."""
+        return float(self.logits[0]) if len(self.labels) == 1 and self.probability == 1.0 else None
+
+    def describe(self) -> str:
+        """Return "predicted 'PL' (73.0%)"; of a model of one output "'score' is 2.2"."""
+        label = f"'{printable(self.label)}'"
+        return f"predicted {label} ({self.probability:.1%})" if self.value is None else f"{label} is {self.value:.3g}"
 
     def __eq__(self, other: object) -> bool:
         """Return whether every field is equal, arrays element by element."""

@@ -100,9 +100,11 @@ class Check:
     without: tuple[Reading, ...]
     """(K,) the document without its `counts` strongest words."""
     random: tuple[tuple[float, ...], ...]
-    """(R, K) `Reading.value` without random words, as many and alike; the test stops once it cannot succeed."""
+    """(R, K) `Reading.value` without random words, as many and alike; the test of a long text stops once it cannot
+    succeed, that of a short one does not need them."""
     random_sets: Whole
-    """Number of random sets that the whole test would have used."""
+    """Number of random sets that the whole test would have used; in a short text, of other orders of the words that
+    count, of which at most 999 are compared."""
     searched: Whole = 0
     """Largest number of strongest words deleted to change the label; 0 if that was not asked."""
     label_changed: bool = False

@@ -379,8 +379,7 @@ class Explanation(ReadOnlyArrays):
         strongest = ", ".join(f"{word.text!r} {word.score:+.3g}" for word in self.top(3))
         return (
             f"<Explanation by {self.method} of the {printable(self.target.description())}; "
-            f"predicted '{printable(self.prediction.label)}' "
-            f"({self.prediction.probability:.1%}); {len(self.encoding)} tokens; strongest: {strongest or 'none'}>"
+            f"{self.prediction.describe()}; {len(self.encoding)} tokens; strongest: {strongest or 'none'}>"
         )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from sightline.analysis.consensus import Consensus, find_consensus
 from sightline.errors import InputError, UsageError
-from sightline.files.foreign import printable, quote
+from sightline.files.foreign import quote
 from sightline.methods import METHODS
 from sightline.results import report_storage
 from sightline.results.explanation import Explanation
@@ -249,10 +249,8 @@ class Report:
         return render_static(self)
 
     def __repr__(self) -> str:
-        prediction = self.prediction
         return (
-            f"<Report on {len(self.encoding)} tokens; "
-            f"predicted '{printable(prediction.label)}' ({prediction.probability:.1%}); "
+            f"<Report on {len(self.encoding)} tokens; {self.prediction.describe()}; "
             f"methods: {', '.join(self.explanations)}{'' if self.inside is None else '; with inside'}>"
         )
 

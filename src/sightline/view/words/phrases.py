@@ -148,10 +148,8 @@ def _magnitude(words: Iterable[WordScore]) -> float:
 
 def predicted_value(explanation: Explanation) -> str | None:
     """Return the number that a model of one output gives (a regression, a similarity); None if it chooses a class."""
-    prediction = explanation.prediction
-    if len(prediction.labels) == 1 and prediction.probability == 1.0:
-        return format_number(float(prediction.logits[0]))
-    return None
+    value = explanation.prediction.value
+    return None if value is None else format_number(value)
 
 
 def is_class(explanation: Explanation) -> bool:

@@ -116,31 +116,24 @@ def _test_sentence(explanation: Explanation, check: Check) -> str:
     )
     if not check.random:
         return f"{own}; the text has no comparable words to delete instead."
-    sets = len(check.random)
+    sets, is_short = len(check.random), check.words < LONG
     compared = f"{own}; without {'a random word' if size == 1 else 'as many random words'}, {rest[0]} on average"
     p_value = f"p = {format_number(check.p_value, '.2g')}" if check.p_value >= 1e-4 else "p < 0.0001"
     if check.matters in ("yes", "opposite"):
-        return f"{compared}. {_beaten_sets(check)} ({p_value})."
+        beaten = (
+            "Its strongest words have more effect than those of random orders of comparable words"
+            if is_short
+            else f"None of {sets} sets of random words has as much effect"
+        )
+        return f"{compared}. {beaten} ({p_value})."
     if check.matters == "too_small":
         return f"{compared}."
-    if check.words < LONG and 1 / (1 + check.random_sets) > explanation.verdict.alpha:
-        return f"{compared}. Only {count(check.random_sets, 'set')} of random words could be compared: too few."
-    if sets < check.random_sets:
+    if is_short and 1 / (1 + check.random_sets) > explanation.verdict.alpha:
+        orders = "other order" if check.random_sets == 1 else "other orders"
+        return f"{compared}. Comparable words have only {check.random_sets} {orders}: too few to rule out chance."
+    if not is_short and sets < check.random_sets:
         return f"{compared}. The test ended with set {sets} of {check.random_sets}, which had at least as much effect."
     return f"{compared}. The difference is too small to rule out chance ({p_value})."
-
-
-def _beaten_sets(check: Check) -> str:
-    """Return beside how many sets of random words the strongest words have more effect."""
-    sets, sizes = len(check.random), [f"{size:,}" for size in check.counts]
-    if len(sizes) == 1:
-        return f"None of {sets} sets of random words has as much effect"
-    fall = mean(reading.value for reading in check.without) - check.whole.value
-    falls = [mean(values) - check.whole.value for values in check.random]
-    beaten = sum(other > fall if fall < 0 else other < fall for other in falls)
-    strongest = f"{', '.join(sizes[:-1])} and {sizes[-1]} strongest words"
-    draws = f"all {sets} draws" if beaten == sets else f"{beaten} of {sets} draws"
-    return f"On average, deleting its {strongest} has more effect than deleting as many random words in {draws}"
 
 
 def _set_sentences(explanation: Explanation, check: Check) -> list[str]:
