@@ -36,7 +36,7 @@ export function ChangeView({ page, picture, trials }: ViewProperties) {
     <div class="change" onKeyDown={(event) => (event.target as HTMLElement).matches("textarea") && event.stopPropagation()}>
       <ChangeFinding explanation={explanation} method={picture.reading.title} />
       <div class="halves">
-        <div class="left" ref={left}>
+        <div class="left" ref={left} tabIndex={0} role="region" aria-label="The text without the words taken out">
           {edited ? <Editor source={source} texts={edited} change={setEdited} /> : <Struck page={page} words={words} taken={taken} toggle={toggle} />}
         </div>
         <div class="right">
