@@ -180,7 +180,7 @@ class WorkerSession:
         return {}, {"answer": _json(strongest_relations(trace, **wanted))}
 
     def _read_again(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the prediction for an edited text and, if methods are named, its words with the scores of the first."""
+        """Return the prediction for an edited text; if a method is named, also its words with their scores."""
         trace = self._run(request)
         record = prediction_record(trace.prediction)
         if request["methods"]:
