@@ -129,8 +129,21 @@ def test_an_edited_text_is_predicted_by_the_model_of_the_job(server):
     expected = server.explain(text=other, methods=["random"]).json()["prediction"]
     assert answer.json()["label"] == expected["label"]
     assert answer.json()["probability"] == pytest.approx(expected["probability"], abs=1e-6)
+    assert answer.json().get("words") is None
     assert server.client.post(f"/api/jobs/{first['id']}/predict", json={"text": 3}).status_code == 422
     assert server.client.post("/api/jobs/nothing/predict", json={"text": other}).status_code == 404
+
+
+def test_an_edited_text_is_explained_by_the_method_and_for_the_class_asked_for(server):
+    first = server.explain(text=TEXT, methods=["attcat"], options={"attcat": {}}).json()
+    other, target = "The parser checks the types of the program.", "artificial intelligence"
+    body = {"text": other, "methods": ["attcat"], "target": target}
+    words = server.client.post(f"/api/jobs/{first['id']}/predict", json=body).json()["words"]
+    expected = sl.load().explain(other, "attcat", target).words()
+    assert [word["text"] for word in words] == [word.text for word in expected]
+    np.testing.assert_allclose([word["score"] for word in words], [word.score for word in expected], rtol=1e-5)
+    unknown = server.client.post(f"/api/jobs/{first['id']}/predict", json={**body, "methods": ["nothing"]})
+    assert unknown.status_code == 422
 
 
 def test_ids_cannot_be_guessed(server):

@@ -219,7 +219,7 @@ def test_relations_heads_filters_search_and_tables_work_as_in_a_report(browse):
     browse(scenario)
 
 
-def test_a_word_can_be_left_out_and_the_text_edited_to_see_the_new_probability(browse):
+def test_a_text_is_changed_explained_again_and_compared_and_a_reload_keeps_that(browse):
     def scenario(page):
         explained(page, TEXT, "attcat")
         view = page.locator("#view")
@@ -227,13 +227,30 @@ def test_a_word_can_be_left_out_and_the_text_edited_to_see_the_new_probability(b
         view.locator("[data-control=try-without]").click()
         view.locator("[data-section=without-unit]", has_text="→").wait_for()
         view.locator("nav.tabs").get_by_role("button", name="What would change it").click()
-        assert view.locator("[data-section=trials] tbody tr").count() == 1
-        assert "without “network”" in view.locator("[data-section=trials] tbody").inner_text()
+        trials = view.locator("[data-section=trials] tbody")
+        assert trials.locator("tr").count() == 1
+        assert "without “network”" in trials.inner_text()
         view.locator("[data-control=edit]").click()
-        view.locator("[data-control=edit-0]").fill("The parser checks the types of the program.")
+        view.locator("[data-control=edit-0]").fill(TEXT.replace("learns", "guesses"))
         view.locator("[data-control=rerun]").click()
         wait_until(page, "document.querySelectorAll('#view [data-section=trials] tbody tr').length === 2")
-        assert "removed" in view.locator("[data-section=trials] tbody tr").first.inner_text()
+        assert "“learns” → “guesses”" in trials.locator("tr").first.inner_text()
+        trials.locator("tr", has_text="points").nth(1).wait_for()
+
+        def assert_compared():
+            compared = view.locator("[data-section=comparison]")
+            changed = compared.locator("tbody tr", has_text="learns")
+            changed.wait_for()
+            assert changed.inner_text().endswith("not there")
+            assert compared.locator("del").inner_text() == "learns"
+            assert compared.locator("ins").inner_text() == "guesses"
+
+        assert_compared()
+        before = trials.inner_text()
+        page.reload()
+        trials.locator("tr", has_text="points").nth(1).wait_for()
+        assert trials.inner_text() == before
+        assert_compared()
 
     browse(scenario)
 

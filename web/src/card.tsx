@@ -57,13 +57,11 @@ function ArtefactNote({ picture: { units, artefacts }, unit }: { picture: Pictur
 function WithoutUnit({ page, picture: { units, reading }, unit, trials }: CardProperties) {
   const { source } = page;
   const { prediction } = explanationOf(source.payload, reading);
-  const change = `without “${shortened(units.text(unit), 30)}” (${units.name(unit)})`;
-  const done = trials.list.find((trial) => trial.change === change);
-  const place = { segment: units.segment[unit], start: units.start[unit], end: units.end[unit] };
-  const now = done?.prediction.classes.find((one) => one.label === prediction.label)?.probability;
+  const texts = withoutUnits(source, [{ segment: units.segment[unit], start: units.start[unit], end: units.end[unit] }]);
+  const now = trials.of(texts)?.prediction?.classes.find((one) => one.label === prediction.label)?.probability;
   return (
     <p class="without-unit" data-section="without-unit">
-      <button type="button" data-control="try-without" disabled={trials.running} onClick={() => trials.run(withoutUnits(source, [place]), change)}>
+      <button type="button" data-control="try-without" disabled={trials.running} onClick={() => trials.run(texts)}>
         Try without it
       </button>{" "}
       {now !== undefined && `“${prediction.label}” ${percent(prediction.probability)} → ${percent(now)} (${difference(now - prediction.probability)})`}

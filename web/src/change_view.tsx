@@ -1,39 +1,46 @@
 // What would change the answer: the smallest set of words in place, the curve beside random words, and changes of one's own.
 
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Finding } from "./answer";
 import { ChangeCurve, strongestPath } from "./change_curve";
 import type { Units } from "./document";
-import { count, percent, plural, shortened } from "./format";
+import { count, percent, plural } from "./format";
 import type { Page } from "./hooks";
 import type { ExplanationData, Reading } from "./payload";
 import { explanationOf, type Picture } from "./reading";
-import { describeChange, difference, originalTexts, withoutUnits, type Trials } from "./trials";
+import { editsBetween, nameOf } from "./edits";
+import { TrialList } from "./trial_list";
+import { originalTexts, withoutUnits } from "./trials";
 import type { ViewProperties } from "./views";
 
 export function ChangeView({ page, picture, trials }: ViewProperties) {
   const { source, model, state, set } = page;
   const { payload } = source;
   const explanation = explanationOf(payload, picture.reading);
-  const { check, prediction, target, verdict } = explanation;
+  const { check, target, verdict } = explanation;
   const words = model.units("word");
   const found = useMemo(() => (verdict.smallest_set?.words ?? []).map(({ tokens }) => words.of[tokens[0]]), [verdict, words]);
   const taken = state.without === null ? found : state.without.map((token) => words.of[token]).filter((word) => word >= 0);
   const take = (chosen: number[]) => set({ without: chosen.map((word) => words.tokens(word)[0]).sort((a, b) => a - b) });
   const toggle = (word: number) => take(taken.includes(word) ? taken.filter((one) => one !== word) : [...taken, word]);
   const [edited, setEdited] = useState<string[] | null>(null);
+  const left = useRef<HTMLDivElement>(null);
+  // In a long text, begin where something is struck through.
+  useLayoutEffect(() => {
+    const first = left.current!.querySelector<HTMLElement>("del");
+    if (first) left.current!.scrollTop = first.offsetTop - left.current!.clientHeight / 3;
+  }, []);
   const texts = withoutUnits(source, taken.map((word) => ({ segment: words.segment[word], start: words.start[word], end: words.end[word] })));
   const measured = useMemo(() => knownReading(explanation, picture, model.scores, words, taken, found), [explanation, taken, found]);
-  const named = taken.map((word) => shortened(words.text(word), 20)).join(", ");
   return (
     <div class="change" onKeyDown={(event) => (event.target as HTMLElement).matches("textarea") && event.stopPropagation()}>
       <ChangeFinding explanation={explanation} method={picture.reading.title} />
       <div class="halves">
-        <div class="left">
+        <div class="left" ref={left} tabIndex={0} role="region" aria-label="The text without the words taken out">
           {edited ? <Editor source={source} texts={edited} change={setEdited} /> : <Struck page={page} words={words} taken={taken} toggle={toggle} />}
         </div>
         <div class="right">
-          {check && <ChangeCurve check={check} label={target.label} line={isRace(explanation) ? 0.5 : null} single={!target.is_class} />}
+          {check && !edited && <ChangeCurve check={check} label={target.label} line={isRace(explanation) ? 0.5 : null} single={!target.is_class} />}
           {(found.length > 0 || taken.length > 0) && !edited && (
             <section data-section="taken">
               <h2>{plural(taken.length, "word")} taken out (click to put one back)</h2>
@@ -50,7 +57,7 @@ export function ChangeView({ page, picture, trials }: ViewProperties) {
                 {measured ? (
                   <>The model says <b>{measured.label}</b> ({percent(measured.label_probability)}).</>
                 ) : source.predict ? (
-                  <button type="button" class="primary" data-control="run-without" disabled={trials.running} onClick={() => trials.run(texts, `without ${named}`)}>
+                  <button type="button" class="primary" data-control="run-without" disabled={trials.running} onClick={() => trials.run(texts)}>
                     {trials.running ? "Running …" : "Run the model without them"}
                   </button>
                 ) : (
@@ -67,10 +74,10 @@ export function ChangeView({ page, picture, trials }: ViewProperties) {
             ) : edited ? (
               <p>
                 <button type="button" class="primary" data-control="rerun" disabled={trials.running} onClick={() => trials.run(edited)}>
-                  {trials.running ? "Running …" : "Run the model again"}
+                  {trials.running ? "Running …" : "Explain again"}
                 </button>{" "}
                 <button type="button" onClick={() => setEdited(null)}>Stop editing</button>{" "}
-                <span class="quiet">{describeChange(originalTexts(source), edited)}</span>
+                <span class="quiet">{nameOf(originalTexts(source), editsBetween(originalTexts(source), edited))}</span>
               </p>
             ) : (
               <p>
@@ -80,7 +87,7 @@ export function ChangeView({ page, picture, trials }: ViewProperties) {
             )}
             {trials.error && <p class="warning" role="alert">{trials.error}</p>}
           </section>
-          {trials.list.length > 0 && <TrialList trials={trials} label={prediction.label} before={prediction.probability} edit={setEdited} />}
+          <TrialList page={page} picture={picture} trials={trials} edit={setEdited} />
         </div>
       </div>
     </div>
@@ -122,7 +129,7 @@ function ChangeFinding({ explanation: { check, verdict, prediction, target }, me
     return (
       <Finding note={<>{random}No smaller set was found in the order of {method}.</>}>
         Without {found.words.length === 1 ? "this word" : `these ${count(found.words.length)} words`} the model
-        says <em>{found.label}</em> ({percent(found.probability)}) instead of <em>{prediction.label}</em>.
+        says <em>{found.label}</em> ({percent(found.probability)}) instead of <em>{prediction.label}</em> ({prediction.value ?? percent(prediction.probability)}).
       </Finding>
     );
   }
@@ -202,39 +209,5 @@ function Editor({ source, texts, change }: { source: Page["source"]; texts: stri
         />
       ))}
     </>
-  );
-}
-
-function TrialList(properties: { trials: Trials; label: string; before: number; edit(texts: string[]): void }) {
-  const { trials, label, before, edit } = properties;
-  return (
-    <table class="trial-list" data-section="trials">
-      <caption>Probability of “{label}”, which was {percent(before)}</caption>
-      <thead>
-        <tr>
-          <th scope="col">change</th>
-          <th scope="col">probability</th>
-          <th scope="col">difference</th>
-          <th scope="col">answer</th>
-          <th scope="col"><span class="unseen">actions</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        {trials.list.map((trial, i) => {
-          const now = trial.prediction.classes.find((one) => one.label === label)?.probability ?? 0;
-          return (
-            <tr key={trials.list.length - i}>
-              <td>{shortened(trial.change, 60)}</td>
-              <td>{percent(now)}</td>
-              <td>{difference(now - before)}</td>
-              <td>{trial.prediction.label}{trial.prediction.label !== label && " (changed)"}</td>
-              <td>
-                <button type="button" onClick={() => edit(trial.pair === null ? [trial.text] : [trial.text, trial.pair])}>edit</button>
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
   );
 }

@@ -39,6 +39,14 @@ export interface EditedPrediction {
   label: string;
   probability: number;
   classes: { label: string; probability: number }[];
+  /** The words and their scores, where they were asked for and can be had. */
+  words?: { text: string; score: number }[] | null;
+}
+
+/** What is explained of an edited text: the same as of the document. */
+export interface EditedQuestion {
+  method: string;
+  target: string;
 }
 
 export interface Source {
@@ -49,7 +57,8 @@ export interface Source {
   array(name: string): Promise<Numbers>;
   relations?(query: RelationQuery): Promise<RelationLists>;
   tile?(query: TileQuery): Promise<Tile>;
-  predict?(text: string, pair: string | null): Promise<EditedPrediction>;
+  /** A server also explains the edited text again, as `explain` says. */
+  predict?(text: string, pair: string | null, explain: EditedQuestion | null): Promise<EditedPrediction>;
 }
 
 /** Keeps every array after the first time; subclasses say where the bytes come from. */
@@ -122,7 +131,7 @@ class HttpSource extends KeepingSource {
     super(payload);
     if (payload.live?.relations) this.relations = (query) => this.track(this.fetchRelations(query));
     if (payload.live?.tiles) this.tile = (query) => this.track(this.fetchTile(query));
-    if (payload.live?.predict) this.predict = (text, pair) => this.track(this.fetchPrediction(text, pair));
+    if (payload.live?.predict) this.predict = (text, pair, explain) => this.track(this.fetchPrediction(text, pair, explain));
   }
 
   protected async bytes(name: string): Promise<ArrayBuffer> {
@@ -137,8 +146,9 @@ class HttpSource extends KeepingSource {
     return (await answered(`${this.base}/relations?${query}`)).json() as Promise<RelationLists>;
   }
 
-  private async fetchPrediction(text: string, pair: string | null): Promise<EditedPrediction> {
-    const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text, pair }) };
+  private async fetchPrediction(text: string, pair: string | null, explain: EditedQuestion | null): Promise<EditedPrediction> {
+    const asked = explain && { methods: [explain.method], target: explain.target };
+    const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text, pair, ...asked }) };
     return (await answered(`${this.base}/predict`, init)).json() as Promise<EditedPrediction>;
   }
 

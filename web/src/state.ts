@@ -40,6 +40,8 @@ export interface State {
   find: string;
   /** First tokens of the words taken out of the text; null for the smallest set that was found. */
   without: number[] | null;
+  /** Edits of the texts that were tried, as JSON, the latest first (edits.ts): a link brings them back. */
+  trials: string;
   /** The opened head. */
   head: [layer: number, head: number] | null;
   links: Links;
@@ -65,6 +67,7 @@ export function initialState(payload: Payload): State {
     unit: null,
     find: "",
     without: null,
+    trials: "",
     head: null,
     links: "both",
   };
@@ -129,6 +132,7 @@ export function fromHash(hash: string, payload: Payload, views: readonly string[
   state.unit = Number.isInteger(unit) && unit >= 0 ? unit : null;
   state.find = given.get("find") ?? "";
   if (given.has("without")) state.without = numbers("without", payload.document.tokens);
+  state.trials = given.get("trials") ?? "";
   const head = (given.get("head") ?? "").split(",").map(Number);
   const known = inside && head.length === 2 && head[0] < inside.layers && head[1] < inside.heads;
   if (known && head.every((part) => Number.isInteger(part) && part >= 0)) state.head = [head[0], head[1]];

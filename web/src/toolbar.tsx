@@ -77,7 +77,7 @@ function Key({ picture: { reading, scale }, deciding }: { picture: Picture; deci
     <span class="key" data-section="key">
       {reading.signed ? (
         <>
-          <span><i class={`for-${strong}`} />for {reading.label}</span>
+          <span><i class={`for-${strong}`} />for <span class="class-name">{reading.label}</span></span>
           <span><i class={`against-${strong}`} />against</span>
         </>
       ) : (

@@ -1,8 +1,9 @@
 // Trials: the document without some words, or edited, run through the model again. A server and a notebook can do that; a page
-// that is one file cannot.
+// that is one file cannot. The address holds what was changed, so that a link or a reload brings the trials back; what the
+// model says is asked again.
 
-import { useState } from "preact/hooks";
-import { plural } from "./format";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { edited, editsBetween, nameOf, readTrials, type Edit } from "./edits";
 import type { Page } from "./hooks";
 import type { EditedPrediction } from "./source";
 
@@ -14,41 +15,57 @@ export interface Range {
 }
 
 export interface Trial {
+  edits: Edit[];
+  /** The change by its words. */
   change: string;
-  text: string;
-  pair: string | null;
-  prediction: EditedPrediction;
+  /** Null until the model has answered. */
+  prediction: EditedPrediction | null;
 }
 
-/** Trials of this page, and a function that runs one. */
+/** Trials of this page, the latest first, and a function that runs one. */
 export interface Trials {
   list: Trial[];
   running: boolean;
   error: string;
-  run(texts: string[], change?: string): void;
+  run(texts: string[]): void;
+  of(texts: string[]): Trial | undefined;
 }
 
-export function useTrials({ source }: Pick<Page, "source">): Trials {
-  const [list, setList] = useState<Trial[]>([]);
-  const [running, setRunning] = useState(false);
+export function useTrials({ source, state, set }: Page): Trials {
+  const [answers, keep] = useState(new Map<string, EditedPrediction>());
   const [error, setError] = useState("");
-  const run = (texts: string[], change?: string) => {
-    if (!source.predict || running) return;
-    const [text, pair = null] = texts;
-    setRunning(true);
-    setError("");
-    source.predict(text, pair).then(
-      (prediction) => {
-        setRunning(false);
-        setList((now) => [{ change: change ?? describeChange(originalTexts(source), texts), text, pair, prediction }, ...now]);
-      },
+  const originals = useMemo(() => originalTexts(source), [source]);
+  const tried = useMemo(() => (source.predict ? readTrials(state.trials, originals) : []), [source, state.trials]);
+  const waiting = tried.find((edits) => !answers.has(JSON.stringify(edits)));
+  const asked = JSON.stringify(waiting);
+  useEffect(() => {
+    if (!waiting) return;
+    let wanted = true;
+    const [text, pair = null] = edited(originals, waiting);
+    source.predict!(text, pair, null).then(
+      (answer) => wanted && keep((now) => new Map(now).set(asked, answer)),
       (reason: unknown) => {
-        setRunning(false);
+        if (!wanted) return;
         setError(reason instanceof Error ? reason.message : String(reason));
+        set({ trials: JSON.stringify(tried.filter((edits) => edits !== waiting)) });
       },
     );
+    return () => void (wanted = false);
+  }, [source, asked]);
+  const list = tried.map((edits) => ({ edits, change: nameOf(originals, edits), prediction: answers.get(JSON.stringify(edits)) ?? null }));
+  const find = (edits: Edit[]) => list.find((trial) => JSON.stringify(trial.edits) === JSON.stringify(edits));
+  return {
+    list,
+    running: waiting !== undefined,
+    error,
+    of: (texts) => (list.length ? find(editsBetween(originals, texts)) : undefined),
+    run: (texts) => {
+      const made = editsBetween(originals, texts);
+      const known = find(made)?.edits;
+      setError("");
+      set({ trials: JSON.stringify([made, ...tried.filter((edits) => edits !== known)]) });
+    },
   };
-  return { list, running, error, run };
 }
 
 export function originalTexts(source: Page["source"]): string[] {
@@ -63,22 +80,6 @@ export function withoutUnits(source: Page["source"], ranges: Range[]): string[] 
       .sort((a, b) => b.start - a.start)
       .reduce((left, { start, end }) => left.slice(0, start) + left.slice(end).replace(/^[^\S\n]/, ""), text),
   );
-}
-
-/** "3 words removed, 1 word added": how many words only one of the two texts has. */
-export function describeChange(before: string[], after: string[]): string {
-  const words = (texts: string[]) => texts.join(" ").split(/\s+/).filter(Boolean);
-  const left = new Map<string, number>();
-  for (const word of words(before)) left.set(word, (left.get(word) ?? 0) + 1);
-  let added = 0;
-  for (const word of words(after)) {
-    const rest = left.get(word) ?? 0;
-    if (rest) left.set(word, rest - 1);
-    else added++;
-  }
-  const removed = [...left.values()].reduce((sum, one) => sum + one, 0);
-  const parts = [removed && `${plural(removed, "word")} removed`, added && `${plural(added, "word")} added`].filter(Boolean);
-  return parts.join(", ") || "no word changed";
 }
 
 /** "−0.1 points": how far a probability moved. */

@@ -338,7 +338,7 @@ async def relations(
 @router.post(
     "/jobs/{id}/predict",
     tags=["view"],
-    response_model=schemas.PredictionAnswer,
+    response_model=schemas.EditedAnswer,
     responses=describe_errors(404, 409, 413, 415, 422, 429),
     openapi_extra={
         "requestBody": {
@@ -348,10 +348,15 @@ async def relations(
     },
 )
 async def predict_edited(job: FinishedExplanation, request: Request, dispatcher: TheDispatcher) -> Response:
-    """The prediction of the job's model for an edited text; of the body only `text` and `pair` are used."""
+    """The prediction of the job's model for an edited text; with `methods`, also the scores of its words.
+
+    Of the body only `text`, `pair`, the first of `methods` and `target` are used.
+    """
     edited = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
     check_request(edited, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names)
-    question = {"about": "predict", "text": edited.text, "pair": edited.pair}
+    question = {"about": "predict", "text": edited.text, "pair": edited.pair, "methods": list(edited.methods or ())}
+    if edited.target is not None:
+        question["target"] = edited.target
     return _json((await dispatcher.ask(job, question)).parts["answer"])
 
 

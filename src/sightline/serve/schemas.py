@@ -35,6 +35,21 @@ class PredictionAnswer(Record):
     classes: list[ClassProbability]
 
 
+class ScoredWord(Record):
+    """A word of an edited text, and its score."""
+
+    text: str
+    score: float
+
+
+class EditedAnswer(PredictionAnswer):
+    """The prediction for an edited text."""
+
+    words: list[ScoredWord] | None = Field(
+        default=None, description="The words with their scores, if the request names a method."
+    )
+
+
 class WordAnswer(Record):
     """A word: its characters [start, end) in the text (segment 0) or the pair (1), and its token positions."""
 

@@ -169,8 +169,8 @@ class WorkerSession:
         """Answer a question about a job: a tile of a map, relations of tokens, or the prediction of an edited text."""
         if question["about"] == "predict":
             progress("running the model", 0, 0)
-            edited = {**request, "text": question["text"], "pair": question["pair"], "global_tokens": None}
-            return {}, {"answer": _json(prediction_record(self._run(edited).prediction))}
+            edited = {**request, **question, "global_tokens": None}
+            return {}, {"answer": _json(self._read_again(edited))}
         trace = self._trace(job, request, progress)
         if question["about"] == "head":
             wanted = {name: question[name] for name in ("layer", "head", "rows", "columns", "size")}
@@ -178,6 +178,16 @@ class WorkerSession:
             return {"shape": list(tile.shape)}, {"answer": tile.astype("<f2").tobytes()}
         wanted = {name: question[name] for name in ("tokens", "layers", "heads", "k")}
         return {}, {"answer": _json(strongest_relations(trace, **wanted))}
+
+    def _read_again(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the prediction for an edited text; if a method is named, also its words with their scores."""
+        trace = self._run(request)
+        record = prediction_record(trace.prediction)
+        if request["methods"]:
+            (method, *_) = request["methods"]
+            explanation = self._models[request["model"]].explain(trace, method, **_options(request).get(method, {}))
+            record["words"] = [{"text": word.text, "score": word.score} for word in explanation.words()]
+        return record
 
     def _unique_name(self, source: str | None, model: Model) -> str:
         """Return the model's name, or its full path if another model has the same name."""

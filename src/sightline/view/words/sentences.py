@@ -19,8 +19,8 @@ LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 UNTRAINED = "Some weights of this model are random: its predictions and their explanations mean nothing."
 DEMONSTRATION = (
-    "This explains the built-in demonstration model, which can only tell texts on artificial intelligence from "
-    "texts on programming languages; to explain a model of your own, name it with --model (in Python: sl.load)."
+    "The built-in demonstration model only tells artificial intelligence from programming languages; name your own "
+    "with --model (in Python: sl.load)."
 )
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
@@ -77,10 +77,8 @@ def _windows_sentence(windows: Windows, explanation: Explanation) -> str:
     elif target.position is not None:
         combined = "every token is read in the window where it has most context"
     encoding = explanation.encoding
-    return (
-        f"The document has {len(encoding) + encoding.dropped:,} tokens, more than the model reads at once: it was "
-        f"read in {len(windows)} overlapping windows, and {combined}."
-    )
+    total = len(encoding) + encoding.dropped
+    return f"Too long for the model ({total:,} tokens), so read in {len(windows)} overlapping windows; {combined}."
 
 
 def further_sentences(explanation: Explanation) -> list[str]:
