@@ -354,7 +354,12 @@ async def predict_edited(job: FinishedExplanation, request: Request, dispatcher:
     """
     edited = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
     check_request(edited, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names)
-    question = {"about": "predict", "text": edited.text, "pair": edited.pair, "methods": list(edited.methods or ())}
+    question: dict[str, Any] = {
+        "about": "predict",
+        "text": edited.text,
+        "pair": edited.pair,
+        "methods": list(edited.methods or ()),
+    }
     if edited.target is not None:
         question["target"] = edited.target
     return _json((await dispatcher.ask(job, question)).parts["answer"])
