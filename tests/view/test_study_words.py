@@ -17,6 +17,7 @@ from sightline_studies.view import (
     TRIAL,
     cases_frame,
     claims_frame,
+    differences_frame,
     draw_figure,
     finding_sentence,
     opening_sentences,
@@ -80,9 +81,12 @@ def test_every_smaller_size_has_something_that_it_cannot_judge(name):
 
 
 def test_settings_stand_beside_those_of_the_paper():
-    frame = settings_frame([Setting("tokens", "2,048", "the same", "768")])
-    assert frame.to_dict("records") == [
-        {"setting": "tokens", "paper": "2,048", "size_paper": "the same", "here": "768", "reason": "–"}
+    setting = Setting("tokens", "2,048", "1,024", "768", why_at_paper_size="memory")
+    assert settings_frame([setting]).to_dict("records") == [
+        {"setting": "tokens", "paper": "2,048", "here": "768", "reason": "–"}
+    ]
+    assert differences_frame([setting]).to_dict("records") == [
+        {"setting": "tokens", "paper": "2,048", "size_paper": "1,024", "reason": "memory"}
     ]
 
 
