@@ -7,8 +7,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from sightline.view.sections.pages import Table
 from sightline_studies import STUDIES, StudyResult
 from sightline_studies.study import Figure, LayerMap, Outcome, Setting
+from sightline_studies.tables import read_published
 from sightline_studies.verdicts import Case, Claim, Finding, Measured, Verdict
 from sightline_studies.view import (
     FEW,
@@ -22,6 +24,7 @@ from sightline_studies.view import (
     finding_sentence,
     opening_sentences,
     settings_frame,
+    study_sections,
     warnings,
 )
 
@@ -63,6 +66,19 @@ def test_claims_are_counted_by_case():
     frame = claims_frame(result("small", finding(), finding(aside="has not learnt its task")))
     assert frame["verdict"].tolist() == ["agrees", "cannot tell"]
     assert frame["agrees"].tolist() == [1, 0]
+
+
+def test_only_a_claim_that_cannot_be_told_has_a_reason():
+    frame = claims_frame(result("small", finding(), finding(aside="has not learnt its task"), Finding(CLAIM)))
+    assert frame["reason"].tolist() == ["–", "has not learnt its task", "not measured: see “Left out”"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_appendix_holds_every_fact_that_the_paper_states(name):
+    *_, appendix = study_sections(StudyResult(STUDIES[name], Outcome([], [], [], []), {}))
+    facts = next(part for part in appendix.parts if isinstance(part, Table) and part.name == "facts").frame
+    assert facts["printed"].tolist() == [row["value"] for row in read_published(f"{name}_facts")]
+    assert len(facts)
 
 
 def test_every_verdict_is_explained():
