@@ -75,7 +75,7 @@ def test_only_a_claim_that_cannot_be_told_has_a_reason():
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_appendix_holds_every_fact_that_the_paper_states(name):
-    *_, appendix = study_sections(StudyResult(STUDIES[name], Outcome([], [], [], []), {}))
+    *_, appendix = study_sections(StudyResult(STUDIES[name], Outcome([], [], [], []), {}, "small"))
     facts = next(part for part in appendix.parts if isinstance(part, Table) and part.name == "facts").frame
     assert facts["printed"].tolist() == [row["value"] for row in read_published(f"{name}_facts")]
     assert len(facts)
