@@ -303,15 +303,30 @@ def _settings(bench: Workbench, subjects: Mapping[tuple[str, str], Subject]) -> 
     documents = f"{bench.number('documents'):,}"
     return [
         Setting("sentences", "500 per data set", "the same", documents, "two cores"),
-        Setting("models, SST-2", ", ".join(BASES), "the same, other fine-tunings", names["sst2"], "models at hand"),
+        Setting(
+            "models, SST-2",
+            ", ".join(BASES),
+            "the same, other fine-tunings",
+            names["sst2"],
+            "models at hand",
+            "weights that are on the hub",
+        ),
         Setting(
             "models, SVA",
             "pretrained DistilBERT, BERT, RoBERTa",
             "BERT, or another by --mlm",
             names["sva"],
             "trained from the base on whole sentences if none is given",
+            "one masked model per run",
         ),
-        Setting("SVA sentences", "test set of Linzen et al. 2016", "a file that is given", "more attractors"),
+        Setting(
+            "SVA sentences",
+            "test set of Linzen et al. 2016",
+            "a file that is given",
+            "none" if names["sva"] == "none" else "of the file given",
+            "",
+            "not on the hub",
+        ),
         Setting("blank-out", "every token, special ones too", "the same", "the same, replaced with [UNK]"),
         Setting("integrated gradients", "baseline [MASK], 100 steps", "the same", f"{bench.number('ig_steps')} steps"),
         Setting("anisotropy", "500 sentences", "the same", documents),

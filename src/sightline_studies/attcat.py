@@ -295,6 +295,7 @@ def _settings(bench: Workbench, chosen: Sequence[tuple[DataSet, Subject]]) -> li
             "2,000 of each",
             f"{documents} of each",
             "two cores",
+            "QQP and MNLI have tens of thousands",
         ),
         Setting("length of texts", "whole", "the same", f"first {words} words" if words else "whole"),
         Setting(
@@ -309,6 +310,7 @@ def _settings(bench: Workbench, chosen: Sequence[tuple[DataSet, Subject]]) -> li
             "BERT; three for SQuAD v1",
             ", ".join(models),
             "trained in minutes where none is given",
+            "one model per role; --model takes another",
         ),
         Setting("hidden states", "outputs of the layers (Eqs. 9-12)", "the same", "the same"),
         Setting("AOPC, log-odds", "0, 10, … 100 % of tokens; deleted, [PAD]", "the same", "the same"),

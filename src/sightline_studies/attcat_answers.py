@@ -103,17 +103,21 @@ def retrieved(data: str) -> int:
     return TOP[-1] if data in QUESTIONS else TOP[0]
 
 
-def precision_table(entries: Answers, controls: Answers, seed: int) -> StudyTable | None:
-    """Return one row per data set, model and method; None if no document has a marked answer."""
+def precision_table(entries: Answers, controls: Answers, seed: int) -> StudyTable:
+    """Return one row per data set, model and method, and what is printed of data sets that were not measured."""
     pairs = {f"{data} ({model})": (data, model) for (data, model), answered in entries.items() if answered}
-    if not pairs:
-        return None
+    others = [name for name in QUESTIONS if name not in {data for data, _ in pairs.values()}]
 
     def counted(group: Answers, k: int) -> Callable[[Keys], list[float]]:
-        return lambda keys: [entry[f"{keys['method']} count {k}"] for entry in group[pairs[keys["data"]]]]
+        def cell(keys: Keys) -> list[float]:
+            entries = group[pairs[keys["data"]]] if keys["data"] in pairs else []
+            return [entry[f"{keys['method']} count {k}"] for entry in entries]
+
+        return cell
 
     def known(keys: Keys) -> Printed:
-        version = {"squad": "v1", "squad_v2": "v2"}.get(pairs[keys["data"]][0])
+        data, _ = pairs.get(keys["data"], (keys["data"], ""))
+        version = {"squad": "v1", "squad_v2": "v2"}.get(data)
         if keys["method"] != OWN or version is None:
             return Printed()
         return printed("attcat_facts", "value", name=f"precision_at_20_best_squad_{version}_tokens")
@@ -124,6 +128,6 @@ def precision_table(entries: Answers, controls: Answers, seed: int) -> StudyTabl
     return StudyTable(
         "precision",
         "Fig. 3: answer tokens among the k highest-scored tokens",
-        tabulate(rows_of(data=pairs, method=METHODS), columns, seed=seed),
+        tabulate([*rows_of(data=pairs, method=METHODS), *rows_of(data=others, method=[OWN])], columns, seed=seed),
         "Number of tokens per document, for k = 20 as in the paper, and k = 5, since our texts are single sentences.",
     )

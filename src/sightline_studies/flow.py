@@ -279,6 +279,7 @@ def _settings(
             "2,000 of the file given",
             f"{bench.number('documents'):,}, more attractors ({data.origin})",
             "two cores; the data at hand",
+            "not on the hub",
         ),
         Setting("sentences, Table 3", "100", "the same", f"{bench.number('sentiment'):,}"),
         Setting(
@@ -287,6 +288,7 @@ def _settings(
             "rows of the file given",
             f"{len(data.train):,} rows, {bench.number('epochs')} passes",
             "the data at hand",
+            "not on the hub",
         ),
         Setting(
             "verb-number model",
@@ -296,7 +298,14 @@ def _settings(
             + ("; and the base, fine-tuned" if len(subjects) > 1 else ""),
         ),
         Setting("model, Table 3", "DistilBERT", "the same", "none" if third is None else third[0], "models at hand"),
-        Setting("words", "a fixed vocabulary, rare ones as their part of speech", "as in the file", "as in the file"),
+        Setting(
+            "words",
+            "a fixed vocabulary, rare ones as their part of speech",
+            "as in the file",
+            "as in the file",
+            "",
+            "not on the hub",
+        ),
         Setting("explained", "the correct class; [CLS] ranked too", "the same", "the same"),
         Setting("blank-out", "replaced with [UNK]", "the same", "the same"),
     ]

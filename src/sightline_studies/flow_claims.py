@@ -20,7 +20,8 @@ CLAIMS = (
     Claim(
         "the model learns agreement",
         "A Transformer encoder predicts the number of the verb from the words before it.",
-        "accuracy; the claim is that it is above always naming the larger class",
+        "accuracy, above always naming the larger class; models that have learnt less than half of what the printed "
+        "one had do not count",
         "Section 2",
     ),
     Claim(
@@ -118,7 +119,13 @@ def judge_claims(
     """Return a finding per claim."""
     gains = [("rollout", "raw"), ("flow", "raw")]
     learnt = [
-        Case(name, Accuracy.of(entries).measured, (PAPER_ACCURACY,), bound=Accuracy.of(entries).majority)
+        Case(
+            name,
+            Accuracy.of(entries).measured,
+            (PAPER_ACCURACY,),
+            bound=Accuracy.of(entries).majority,
+            set_aside=aside.get(name, ""),
+        )
         for name, entries in tested.items()
     ]
     even = [

@@ -34,6 +34,8 @@ from sightline_studies.accuracy import measure_accuracy
 from sightline_studies.data import DataSet
 from sightline_studies.generated import rule_documents
 from sightline_studies.rule_model import rule_model
+from sightline_studies.study import Size
+from sightline_studies.tables import published
 from sightline_studies.verdicts import Measured
 from sightline_studies.workbench import Subject, Workbench
 
@@ -145,10 +147,25 @@ def choose_notes(bench: Workbench) -> tuple[DataSet, Subject] | None:
 def _fine_tune(bench: Workbench, name: str, rows: Sequence[Example], epochs: int) -> Subject:
     base = bench.given_models.get("base") or bench.given_models.get("classifier") or "built-in"
     subject = bench.trained_model(
-        name, rows, base, epochs=epochs, batch=4, max_tokens=bench.number("tokens"), learning_rate=5e-5
+        name, rows, base, epochs=epochs, max_tokens=bench.number("tokens"), **training_options(bench.size)
     )
     source = "built-in model" if base == "built-in" else Path(base).name
     return replace(subject, name=f"{source}, fine-tuned on {len(rows):,} documents")
+
+
+def training_options(size: Size) -> dict[str, Any]:
+    """Return batch, learning rate and weight decay: the report's at the size of the paper, else for few documents."""
+    if size != "paper":
+        return {"batch": 4, "learning_rate": 5e-5}
+    rate, decay, batch = (
+        published("longformer_facts", "value", name=name)[0] for name in ("learning_rate", "weight_decay", "batch_size")
+    )
+    return {"batch": int(batch), "learning_rate": rate, "weight_decay": decay}
+
+
+def describe_training(size: Size) -> str:
+    """Return these in words: "batch 4, learning rate 5e-05"."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in training_options(size).items())
 
 
 def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:

@@ -176,7 +176,9 @@ class Setting:
     """"the same", or what still differs."""
     here: str
     why: str = ""
-    """Why it differs."""
+    """Why this run differs."""
+    why_at_paper_size: str = ""
+    """Why that size still differs."""
 
 
 @dataclass(frozen=True)

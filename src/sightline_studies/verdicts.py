@@ -134,6 +134,15 @@ class Case:
             return "cannot tell"
         return "agrees" if side > 0 else "disagrees"
 
+    @property
+    def reason(self) -> str:
+        """Why the case does not count, or cannot be told; empty if it agrees or disagrees."""
+        if self.set_aside or self.verdict != "cannot tell":
+            return self.set_aside
+        if math.isnan(self.measured.low):
+            return "too few documents for an interval"
+        return "the control shows as much" if self.artefact == "yes" else "the interval allows both"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -145,9 +154,14 @@ class Finding:
     """What a reader has to know besides the numbers, or why there are none."""
 
     @property
+    def measured(self) -> list[Case]:
+        """The cases that have a value."""
+        return [case for case in self.cases if case.measured.documents]
+
+    @property
     def deciding(self) -> list[Case]:
         """The cases that count: those that have a value and are not set aside."""
-        return [case for case in self.cases if case.measured.documents and not case.set_aside]
+        return [case for case in self.measured if not case.set_aside]
 
     @property
     def tally(self) -> Counter[Verdict]:
@@ -163,6 +177,20 @@ class Finding:
         return "agrees" if 2 * agree > len(self.deciding) and not disagree else "cannot tell"
 
     @property
+    def reason(self) -> str:
+        """Why the claim cannot be told, in one line; empty if it agrees or disagrees."""
+        if self.verdict != "cannot tell":
+            return ""
+        if not self.measured:
+            return "not measured: see “Left out”"
+        if not self.deciding:
+            return "; ".join(dict.fromkeys(case.reason.partition(" (")[0] for case in self.measured))
+        if self.tally["agrees"] and self.tally["disagrees"]:
+            return "cases contradict each other"
+        reasons = Counter(case.reason for case in self.deciding if case.reason)
+        return "; ".join(f"{reason} in {number} of {len(self.deciding)}" for reason, number in reasons.items())
+
+    @property
     def artefact(self) -> str:
         """In how many of the tested cases the control shows the effect too."""
         tested = [case.artefact for case in self.deciding if case.artefact != "not tested"]
@@ -170,8 +198,9 @@ class Finding:
 
     @property
     def detectable(self) -> float:
-        """The largest of the effects that the deciding cases would have shown."""
-        return max((case.measured.detectable for case in self.deciding), default=math.nan)
+        """The largest of the effects that the deciding cases would have shown; if none decides, that all would have."""
+        effects = [case.measured.detectable for case in self.deciding or self.measured]
+        return max((effect for effect in effects if not math.isnan(effect)), default=math.nan)
 
 
 class Accuracy(NamedTuple):

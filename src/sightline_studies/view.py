@@ -53,6 +53,7 @@ from sightline_studies.study import (
     Setting,
     StudyTable,
 )
+from sightline_studies.tables import read_published
 from sightline_studies.verdicts import Measured, Verdict
 
 if TYPE_CHECKING:
@@ -71,13 +72,16 @@ MEANINGS = {
     "disagrees": "some lie on the other side, and at least as many as on the paper's",
     "cannot tell": "the intervals allow both, cases contradict each other, or nothing could be measured",
     "could show": "the smallest effect that this sample would have shown with a probability of 80 %; of a claim, the "
-    "largest of its cases",
+    "largest of its cases, set aside or not if none decides",
     "artefact": "the effect is as large where its cause is absent, such as in a model with random weights; tested is "
     "the difference to that control. An artefact disagrees with no claim",
     "set aside": "does not count for the verdict, for the reason in the last column but one",
 }
 """Word of the tables -> what it says."""
-CLAIMS = "agrees, disagrees, cannot tell: number of cases. artefact: in how many the control shows it too."
+CLAIMS = (
+    "agrees, disagrees, cannot tell: number of cases. artefact: in how many the control shows it too. reason: why the "
+    "claim cannot be told."
+)
 """Caption of the table of claims."""
 CASES = "measured: mean over documents with its 95 % interval, in the quantity that the paper prints."
 FEW_DOCUMENTS = 16
@@ -123,6 +127,7 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
                 **{name.replace(" ", "_"): finding.tally[name] for name in get_args(Verdict)},
                 "artefact": finding.artefact,
                 "could_show": finding.detectable,
+                "reason": finding.reason or "–",
             }
             for finding in result.outcome.findings
         ]
@@ -147,7 +152,7 @@ def cases_frame(result: StudyResult) -> pd.DataFrame:
                     "could_show": case.measured.detectable,
                     **(Measured.of([]) if control is None else control).columns("control"),
                     "artefact": case.artefact,
-                    "reason": case.set_aside or "–",
+                    "reason": case.reason or "–",
                     "documents": case.measured.documents,
                 }
             )
@@ -211,7 +216,12 @@ def study_sections(result: StudyResult) -> list[Section]:
     pictures: list[Part] = [
         Picture(figure.name, figure.title, figure.sentence, partial(draw_figure, figure)) for figure in outcome.figures
     ]
-    settings = settings_frame(outcome.settings)
+    differing = [setting for setting in outcome.settings if setting.why_at_paper_size]
+    settings = [
+        StudyTable("settings", "Row by row", settings_frame(outcome.settings)),
+        StudyTable("differences", "What still differs at size paper, and why", differences_frame(differing)),
+    ]
+    facts = StudyTable("facts", "Settings and results that the paper states", facts_frame(result.study.name))
     statements = {finding.claim.name: finding_sentence(finding) for finding in outcome.findings}
     return [
         Section("claims", "Claims", opening_sentences(result), tuple(claims)),
@@ -221,23 +231,42 @@ def study_sections(result: StudyResult) -> list[Section]:
             "settings",
             "Settings of the paper and of this run",
             tuple(f"Left out: {part}" for part in outcome.left_out),
-            (_table(StudyTable("settings", "Row by row", settings)),),
+            tuple(_table(table) for table in settings if len(table.frame)),
         ),
         Section(
             "appendix",
             "Appendix",
             (),
-            (Terms("Statements", statements), Terms("Words of the tables", MEANINGS), *appendix),
+            (Terms("Statements", statements), Terms("Words of the tables", MEANINGS), *appendix, _table(facts)),
         ),
     ]
 
 
 def settings_frame(settings: Sequence[Setting]) -> pd.DataFrame:
-    """Return the table of settings."""
+    """Return the table of the settings of the paper and of this run."""
     import pandas as pd
 
-    names = {"subject": "setting", "paper": "paper", "at_paper_size": "size_paper", "here": "here", "why": "reason"}
+    names = {"subject": "setting", "paper": "paper", "here": "here", "why": "reason"}
     return pd.DataFrame([{title: getattr(row, name) or "–" for name, title in names.items()} for row in settings])
+
+
+def facts_frame(name: str) -> pd.DataFrame:
+    """Return what a paper states besides its tables, as it is printed, with its place."""
+    import pandas as pd
+
+    rows = [
+        {"fact": row["name"].replace("_", " "), "printed": row["value"], "where": row["source"]}
+        for row in read_published(f"{name}_facts")
+    ]
+    return pd.DataFrame(rows)
+
+
+def differences_frame(settings: Sequence[Setting]) -> pd.DataFrame:
+    """Return the table of what `--size paper` still has in place of the paper's settings."""
+    import pandas as pd
+
+    names = {"subject": "setting", "paper": "paper", "at_paper_size": "size_paper", "why_at_paper_size": "reason"}
+    return pd.DataFrame([{title: getattr(row, name) for name, title in names.items()} for row in settings])
 
 
 def _table(table: StudyTable) -> Table:

@@ -54,6 +54,12 @@ def test_every_claim_of_a_study_is_judged(finished):
         assert finding.deciding or finding.verdict == "cannot tell"
 
 
+def test_what_differs_at_the_size_of_the_paper_has_a_reason(finished):
+    result, _ = finished
+    for setting in result.outcome.settings:
+        assert (setting.at_paper_size == "the same") == (not setting.why_at_paper_size), setting.subject
+
+
 def test_the_same_call_recomputes_nothing_and_writes_the_same_bytes(finished, tmp_path, monkeypatch):
     result, folder = finished
     before = contents(folder)

@@ -382,9 +382,28 @@ def test_a_claim_is_judged_by_the_cases_that_decide():
     assert verdict(holds, aside=[opposite, opposite]).verdict == "agrees"
     nothing = verdict(Measured.of([]), aside=[holds])
     assert (nothing.verdict, nothing.deciding, nothing.artefact) == ("cannot tell", [], "not tested")
-    assert np.isnan(nothing.detectable)
     assert verdict(holds, open_).detectable == open_.detectable
+    assert nothing.detectable == holds.detectable  # of the cases that were set aside, if none decides
+    assert np.isnan(verdict(Measured.of([])).detectable)
     assert shared_difference({"a": 1.0}, {"b": 1.0}).documents == 0
+
+
+def test_a_claim_that_cannot_be_told_says_why_in_one_line():
+    holds, opposite, open_ = (Measured(*ends, 9) for ends in ((0.5, 0.4, 0.6), (-0.5, -0.6, -0.4), (0.1, -0.2, 0.4)))
+    few, toy = Measured.of([0.1, 0.2]), "a toy model (twice)"
+
+    def reason(*cases):
+        return Finding(ATTCAT.claims[0], cases).reason
+
+    assert reason(Case("a", holds)) == reason(Case("a", opposite)) == ""
+    assert reason() == reason(Case("a", Measured.of([]))) == "not measured: see “Left out”"
+    assert reason(Case("a", holds, set_aside=toy), Case("b", holds, set_aside=toy)) == "a toy model"
+    assert reason(Case("a", holds), Case("b", holds), Case("c", opposite)) == "cases contradict each other"
+    assert reason(Case("a", holds), Case("b", open_)) == "the interval allows both in 1 of 2"
+    assert reason(Case("a", few)) == "too few documents for an interval in 1 of 1"
+    assert reason(Case("a", opposite, control=opposite)) == "the control shows as much in 1 of 1"
+    assert Case("a", holds, set_aside=toy).reason == toy
+    assert Case("a", holds).reason == ""
 
 
 def test_accuracy_stands_beside_the_largest_class():

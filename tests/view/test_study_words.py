@@ -7,8 +7,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from sightline.view.sections.pages import Table
 from sightline_studies import STUDIES, StudyResult
 from sightline_studies.study import Figure, LayerMap, Outcome, Setting
+from sightline_studies.tables import read_published
 from sightline_studies.verdicts import Case, Claim, Finding, Measured, Verdict
 from sightline_studies.view import (
     FEW,
@@ -17,10 +19,12 @@ from sightline_studies.view import (
     TRIAL,
     cases_frame,
     claims_frame,
+    differences_frame,
     draw_figure,
     finding_sentence,
     opening_sentences,
     settings_frame,
+    study_sections,
     warnings,
 )
 
@@ -64,6 +68,19 @@ def test_claims_are_counted_by_case():
     assert frame["agrees"].tolist() == [1, 0]
 
 
+def test_only_a_claim_that_cannot_be_told_has_a_reason():
+    frame = claims_frame(result("small", finding(), finding(aside="has not learnt its task"), Finding(CLAIM)))
+    assert frame["reason"].tolist() == ["–", "has not learnt its task", "not measured: see “Left out”"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_appendix_holds_every_fact_that_the_paper_states(name):
+    *_, appendix = study_sections(StudyResult(STUDIES[name], Outcome([], [], [], []), {}, "small"))
+    facts = next(part for part in appendix.parts if isinstance(part, Table) and part.name == "facts").frame
+    assert facts["printed"].tolist() == [row["value"] for row in read_published(f"{name}_facts")]
+    assert len(facts)
+
+
 def test_every_verdict_is_explained():
     assert set(get_args(Verdict)) < set(MEANINGS)
 
@@ -80,9 +97,12 @@ def test_every_smaller_size_has_something_that_it_cannot_judge(name):
 
 
 def test_settings_stand_beside_those_of_the_paper():
-    frame = settings_frame([Setting("tokens", "2,048", "the same", "768")])
-    assert frame.to_dict("records") == [
-        {"setting": "tokens", "paper": "2,048", "size_paper": "the same", "here": "768", "reason": "–"}
+    setting = Setting("tokens", "2,048", "1,024", "768", why_at_paper_size="memory")
+    assert settings_frame([setting]).to_dict("records") == [
+        {"setting": "tokens", "paper": "2,048", "here": "768", "reason": "–"}
+    ]
+    assert differences_frame([setting]).to_dict("records") == [
+        {"setting": "tokens", "paper": "2,048", "size_paper": "1,024", "reason": "memory"}
     ]
 
 
