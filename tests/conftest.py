@@ -5,6 +5,7 @@ A test that is parametrised over model families runs on `FAST_FAMILIES` in `make
 families are marked `slow` here, in one place. A test that has no variant for one of the fast families keeps them all.
 """
 
+import gc
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -19,6 +20,20 @@ FAST_FAMILIES = frozenset({"bert", "longformer", "gpt2"})
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without looking for garbage, then leave what was imported and collected out of every later look.
+
+    It all stays to the end: millions of objects, which take half a second to go through, again and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import sightline as sl
 from sightline.files.ownership import RECORD
 
 ROWS = [{"text": f"The {word} mill is old.", "label": ("AI", "PL")[n % 2]} for n, word in enumerate("abcdefgh")]
@@ -122,6 +123,11 @@ def assert_unchanged(before: dict[Path, str], *places: Path) -> None:
     assert {path: after.get(path) for path in before} == before
 
 
+def run_here(work: Path, model: Path, out: str) -> None:
+    """Do what the command "run" does, in this process: a worker would import everything first."""
+    sl.run(work / "rows.jsonl", sl.load(model), ["attcat"], out=work / out)
+
+
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -153,6 +159,8 @@ def test_a_folder_of_others_is_refused_and_left_as_it_is(name, seed, work, good_
 @pytest.mark.parametrize("name", LASTING)
 def test_what_others_put_into_a_folder_of_sightline_stays(name, work, good_model, sightline):
     arguments = commands(good_model)[name]
+    if name == "page":
+        run_here(work, good_model, "r")
     assert sightline(*arguments, "out").exit_code == 0
     out = work / "out"
     own = state_of(out)
@@ -201,7 +209,7 @@ def test_a_link_in_the_folder_of_a_run_is_not_followed(work, good_model, sightli
     assert sightline(*commands(good_model)["run"], "out").exit_code == 2
     assert_unchanged(before, work)
     (work / "out" / "attempts").unlink()
-    assert sightline(*commands(good_model)["run"], "out").exit_code == 0
+    run_here(work, good_model, "out")
     (work / "out" / "attempts").rmdir()
     (work / "out" / "attempts").symlink_to(work / "outside")
     before = state_of(work / "outside")

@@ -9,9 +9,11 @@ import sys
 
 import pandas as pd
 import pytest
+import typer
 
 import sightline as sl
 from sightline.cli.app import app
+from sightline.corpus.streaming import Selection
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -34,12 +36,18 @@ def finished(tmp_path_factory, good_model, data):
     return sl.run(data, sl.load(good_model), ["attcat"], out=out, target="PL").path
 
 
+def run_here(data, model, out, **settings):
+    """Do what `run --method attcat --measure none` does, without a worker that imports everything first."""
+    return sl.run(data, sl.load(model), ["attcat"], out=out, measures=(), **settings)
+
+
 def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_model, data):
     arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
     arguments += ["--out", str(tmp_path / "out"), "--workers", "1"]
     first = sightline(*arguments, "--page", str(tmp_path / "page"))
     assert first.exit_code == 0, first.output
     assert "4 rows: 4 explained, 0 failed. Results" in first.stderr
+    assert "before" not in first.stderr
     assert (tmp_path / "page" / "index.html").exists()
     again = sightline(*arguments)
     assert again.exit_code == 0
@@ -52,7 +60,7 @@ def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_mode
 def test_a_run_that_goes_on_says_first_how_much_was_done_before(sightline, tmp_path, good_model, data):
     arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
     arguments += ["--out", str(tmp_path / "out"), "--workers", "1"]
-    assert "before" not in sightline(*arguments, "--limit", "2").stderr
+    run_here(data, good_model, tmp_path / "out", selection=Selection(limit=2))
     more = sightline(*arguments, "--limit", "3")
     assert more.exit_code == 0, more.output
     assert more.stderr.index("Resumed: 2 of 3 documents were explained before.") < more.stderr.index(
@@ -67,6 +75,7 @@ def test_labels_that_are_no_classes_of_the_model_are_counted(sightline, tmp_path
     data = tmp_path / "tickets.csv"
     data.write_text("text,label\nThe old mill,billing\nHello world,PL\nThe river,tech\n")
     arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
+    run_here(data, good_model, tmp_path / "out")
     result = sightline(*arguments, "--out", str(tmp_path / "out"), "--workers", "1")
     assert result.exit_code == 0, result.output
     assert "Note: 2 labels are not classes of the model" in result.stderr
@@ -122,8 +131,7 @@ def test_slices_are_compared_by_the_rule_that_was_asked_for(sightline, tmp_path,
     texts = ["The old mill", "The river", "Hello world"] * 10
     data.write_text("text,label\n" + "".join(f"{text} {n},{('AI', 'PL')[n % 2]}\n" for n, text in enumerate(texts)))
     out = tmp_path / "out"
-    arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
-    assert sightline(*arguments, "--target", "PL", "--out", str(out), "--workers", "1").exit_code == 0
+    run_here(data, good_model, out, target="PL")
     question = ["query", str(out), "--by", "type", "--where", "label = 'AI'", "--against", "label = 'PL'"]
     by_default, over_all, over_present = (
         sightline(*question, *rule, "--format", "csv")
@@ -172,5 +180,4 @@ def test_a_bad_request_gets_one_sentence(sightline, finished, data, arguments, s
 
 
 def test_the_commands_are_listed():
-    names = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
-    assert {"run", "query"} <= set(names)
+    assert {"run", "query"} <= set(typer.main.get_command(app).list_commands(None))

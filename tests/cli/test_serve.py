@@ -24,6 +24,7 @@ from sightline.cli import main
 main()
 """
 COMMAND = [sys.executable, "-c", PROGRAM, "serve", "--port", "0"]
+NOTE = "Note: other machines can reach this server at 0.0.0.0; "
 
 
 def test_help_gives_examples_and_says_that_only_this_machine_is_served(sightline):
@@ -65,14 +66,18 @@ def test_an_address_of_another_machine_is_refused_in_one_sentence(sightline, hos
         (["--token", "a-long-enough-token"], "the token and all texts are sent unencrypted unless a proxy adds HTTPS."),
     ],
 )
-def test_an_address_that_others_can_reach_is_noted(options, note):
-    process = subprocess.Popen([*COMMAND, "--host", "0.0.0.0", *options], stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stderr.readline()
-        assert line == f"Note: other machines can reach this server at 0.0.0.0; {note}\n"
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE)
+def test_an_address_that_others_can_reach_is_noted_once_the_server_answers(sightline, options, note, monkeypatch):
+    """A server of its own at such an address is in the test of Ctrl-C."""
+    before = []
+
+    def answer(limits, host, port, announce):
+        before.append((host, port))
+        announce("http://127.0.0.1:8000/")
+
+    monkeypatch.setattr("sightline.serve.server.serve", answer)
+    result = sightline("serve", "--host", "0.0.0.0", "--port", "0", *options)
+    assert before == [("0.0.0.0", 0)]
+    assert result.stderr == f"{NOTE}{note}\n"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "my-host"])
@@ -108,9 +113,9 @@ def test_ctrl_c_while_the_models_load_stops_it_without_a_complaint():
 
 
 @pytest.fixture
-def started(good_model, long_model):
-    """The command in a process of its own, with two models; yields the process and its address."""
-    command = [*COMMAND, "--model", str(good_model), "--model", str(long_model)]
+def started(request, good_model, long_model):
+    """The command in a process of its own, with two models and further options; yields the process and its address."""
+    command = [*COMMAND, "--model", str(good_model), "--model", str(long_model), *getattr(request, "param", [])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     address = re.fullmatch(r"Sightline answers at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops it\)\n", line)
@@ -135,6 +140,7 @@ def test_it_serves_the_models_given_and_a_killed_server_leaves_nothing_behind(st
     wait_for(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in family))
 
 
+@pytest.mark.parametrize("started", [["--host", "0.0.0.0", "--no-token"]], indirect=True)
 def test_ctrl_c_stops_it_and_its_worker_even_while_somebody_follows_a_job(started):
     process, url = started
     request = {"text": "The old mill. " * 150, "model": "long", "methods": ["lime"], "wait": False}
@@ -145,7 +151,7 @@ def test_ctrl_c_stops_it_and_its_worker_even_while_somebody_follows_a_job(starte
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (130, "Stopped.\n")
+    assert (process.returncode, errors) == (130, f"{NOTE}everyone who can reach it may use it.\nStopped.\n")
     _, alive = psutil.wait_procs(family, timeout=PATIENCE)
     assert not alive
     with pytest.raises(httpx.ConnectError):

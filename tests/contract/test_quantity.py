@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ class Shifted(nn.Module):
         return self.head(x) + self.shift(x if x.ndim == 2 else x[:, :1])
 
 
+@cache
 def _pair(task):
     """Return a model, and the same model with something added to all logits."""
     family, auto, name, request = HEADS[task]
@@ -96,6 +98,7 @@ def test_the_logit_changes_with_what_is_added_to_all_logits():
     assert np.abs(after - before).max() > 0.01 * np.abs(before).max()
 
 
+@cache
 def _with_rows(first: float, second: float):
     """Return a model of two classes with logits (first · z, second · z), z a linear function of the document."""
     module = tiny_module(num_labels=2)

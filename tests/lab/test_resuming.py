@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -53,6 +54,20 @@ def interrupt(out, step, **options):
 
     with pytest.raises(InterruptedTestError):
         sl.lab.train(noisy_rows(), "new-bilstm", out=out, progress=stop, **options)
+
+
+@pytest.fixture(scope="module")
+def after_three_steps(tmp_path_factory):
+    """The working folder of a run that was interrupted after three steps; it holds one checkpoint."""
+    out = tmp_path_factory.mktemp("interrupted") / "model"
+    interrupt(out, 3, **BETWEEN)
+    return out.with_name("model.training")
+
+
+@pytest.fixture
+def work(after_three_steps, tmp_path):
+    """A copy of that folder, for a run into `tmp_path / "model"`."""
+    return shutil.copytree(after_three_steps, tmp_path / "model.training")
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["in place", "in a folder that was moved"])
@@ -106,9 +121,8 @@ def test_a_checkpoint_that_was_written_or_deleted_in_part_is_not_used(uninterrup
         ("checkpoint.json", lambda path: path.write_text("[]"), "is damaged"),
     ],
 )
-def test_a_run_whose_only_checkpoint_is_damaged_is_not_resumed(name, damage, says, tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    (checkpoint,) = (tmp_path / "model.training").glob("checkpoint-*")
+def test_a_run_whose_only_checkpoint_is_damaged_is_not_resumed(name, damage, says, work, tmp_path):
+    (checkpoint,) = work.glob("checkpoint-*")
     damage(checkpoint / name)
     with pytest.raises(InputError, match=f"{says}.* No other checkpoint is complete: delete"):
         sl.lab.train(noisy_rows(), "new-bilstm", out=tmp_path / "model", resume=True, **BETWEEN)
@@ -151,9 +165,8 @@ def drop_tensor(path):
     ],
     ids=["weights", "optimizer", "steps", "history", "metric", "callbacks", "generator"],
 )
-def test_files_of_a_checkpoint_that_do_not_fit_are_refused_although_their_hashes_are_right(change, tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    (checkpoint,) = (tmp_path / "model.training").glob("checkpoint-*")
+def test_files_of_a_checkpoint_that_do_not_fit_are_refused_although_their_hashes_are_right(change, work, tmp_path):
+    (checkpoint,) = work.glob("checkpoint-*")
     change(checkpoint)
     forge(checkpoint)
     with pytest.raises(InputError, match=r"is damaged: .* not fit this run"):
@@ -161,9 +174,7 @@ def test_files_of_a_checkpoint_that_do_not_fit_are_refused_although_their_hashes
     assert not (tmp_path / "model").exists()
 
 
-def test_what_others_put_beside_checkpoints_is_neither_read_nor_deleted(uninterrupted, tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    work = tmp_path / "model.training"
+def test_what_others_put_beside_checkpoints_is_neither_read_nor_deleted(uninterrupted, work, tmp_path):
     planted = [work / "checkpoint-2" / name for name in ("pytorch_model.bin", "optimizer.pt", "scaler.pt")]
     (work / "checkpoint-abc").mkdir()
     planted.append(work / "checkpoint-abc" / "notes.txt")
@@ -174,21 +185,18 @@ def test_what_others_put_beside_checkpoints_is_neither_read_nor_deleted(uninterr
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "\x00"])
-def test_a_damaged_description_of_a_run_is_named(content, tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    (tmp_path / "model.training" / "run.json").write_text(content)
+def test_a_damaged_description_of_a_run_is_named(content, work, tmp_path):
+    (work / "run.json").write_text(content)
     with pytest.raises(InputError, match=r"run.json' is damaged"):
         sl.lab.train(noisy_rows(), "new-bilstm", out=tmp_path / "model", resume=True, **BETWEEN)
 
 
-def test_checkpoints_hold_no_pickles(tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    written = {path.suffix for path in (tmp_path / "model.training").rglob("*") if path.is_file()}
+def test_checkpoints_hold_no_pickles(work):
+    written = {path.suffix for path in work.rglob("*") if path.is_file()}
     assert written == {".json", ".safetensors"}
 
 
-def test_a_checkpoint_that_was_being_deleted_is_passed_over(uninterrupted, tmp_path):
-    interrupt(tmp_path / "model", 3, **BETWEEN)
-    (checkpoint,) = (tmp_path / "model.training").glob("checkpoint-*")
+def test_a_checkpoint_that_was_being_deleted_is_passed_over(uninterrupted, work, tmp_path):
+    (checkpoint,) = work.glob("checkpoint-*")
     (checkpoint / "checkpoint.json").unlink()
     assert_resumed_as(uninterrupted["between"], tmp_path / "model", **BETWEEN)

@@ -157,6 +157,7 @@ def test_an_unknown_study_is_named_with_a_suggestion():
         find_study("atcat")
 
 
+@pytest.mark.parametrize("finished", ["longformer"], indirect=True)  # all studies share the code that resumes
 def test_a_study_that_was_killed_resumes_and_ends_with_the_same_bytes(finished, tmp_path):
     result, whole = finished
     killed, name = tmp_path / "killed", result.study.name
