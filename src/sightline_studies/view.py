@@ -76,7 +76,7 @@ MEANINGS = {
     "the difference to that control. An artefact disagrees with no claim",
     "set aside": "does not count for the verdict, for the reason in the last column but one",
 }
-"""Word of the tables -> what it says."""
+"""Term in the tables -> meaning."""
 CLAIMS = "agrees, disagrees, cannot tell: number of cases. artefact: in how many the control shows it too."
 """Caption of the table of claims."""
 CASES = "measured: mean over documents with its 95 % interval, in the quantity that the paper prints."
@@ -290,7 +290,7 @@ def warnings(result: StudyResult) -> list[str]:
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return verdict, statement of the paper, the quantity that is compared, and what else a reader has to know."""
+    """Return verdict, statement of the paper, compared quantity, and notes as one sentence."""
     claim = finding.claim
     sentences = [f"{finding.verdict.capitalize()}.", claim.sentence, f"Quantity: {claim.quantity} ({claim.where})."]
     return " ".join([*sentences, *([finding.evidence] if finding.evidence else [])])
