@@ -145,6 +145,16 @@ def run(
     retry_failed: compute failed documents again.
     options: options by method.
     settings: the other fields of `RunSettings`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> store = sl.run(texts, sl.load(), methods=["attcat"], out="explained")
+    >>> store.documents()["prediction"].tolist()
+    ['artificial intelligence', 'programming languages']
+    >>> sl.open_run("explained").methods
+    ('attcat',)
     """
     if isinstance(methods, str):
         methods = (methods,)

@@ -114,8 +114,15 @@ def compare(
     special tokens too, with level="token"; occlusion then scores them as well. same_prediction: leave out documents for
     which two models predict different classes. target="label": class numbers among the labels are those of the first
     model. Both options match the classes of several models by name, and raise OptionError if the names differ.
-    permutations: number of shuffles behind each chance level. The rest as in
-    `evaluate`.
+    permutations: number of shuffles behind each chance level. The rest as in `evaluate`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> agreement = sl.compare(sl.load(), texts, methods=["attcat", "rollout"], metrics=["spearman"])
+    >>> agreement.summary()[["first", "second", "metric"]].values.tolist()
+    [['attcat', 'rollout', 'spearman']]
     """
     named = _name_models(models)
     names = chosen_methods(methods)

@@ -89,6 +89,14 @@ def evaluate(
     metric can also be named with its k, as in "precision_at_5".
     limit: use at most this many documents, from the beginning.
     options: options of a method, as a dictionary under its name: `rollout={"fusion": "max"}`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> evaluation = sl.evaluate(sl.load(), texts, methods=["attcat", "random"], metrics=["aopc"])
+    >>> evaluation.summary()["method"].tolist()
+    ['attcat', 'random']
     """
     begin = time.perf_counter()
     model = check_model(model)

@@ -40,6 +40,12 @@ def project(
     alpha: α ≥ 1 of entmax.
     transform: g of sparsegen.
     mask: booleans that broadcast to `z`, False where the weight must be 0; masked scores are removed before projecting.
+
+    Examples
+    --------
+    >>> from sightline.lab import project
+    >>> project([1.0, 0.5, -1.0], "sparsemax")
+    array([0.75, 0.25, 0.  ])
     """
     chosen = Projection(kind, float(lam), float(alpha), transform)
     scores = z if isinstance(z, Tensor) else torch.from_numpy(_as_floats(z))

@@ -301,5 +301,12 @@ def _bind(
 
 
 def list_metrics() -> list[MetricEntry]:
-    """Return every registered metric, in order of registration."""
+    """Return every registered metric, in order of registration.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> [metric.name for metric in sl.list_metrics() if metric.kind == "retrieval"]
+    ['count_at_k', 'precision_at_k', 'recall_at_k']
+    """
     return list(METRICS)
