@@ -147,7 +147,7 @@ def compare_scores(
     mask_mode="zero" replicates published tables: the other entries are set to 0 in both vectors after these were
     mapped onto [0, 1], and stay in the ranking, where the sort of the published program left them (`quicksort_ranks`).
     Its values are high for unrelated scores: look at the chance level. p: persistence of rbo. share: of the top list of
-    jaccard. tokens: the token scores of which the attribution is the sum, if any, which are then shuffled for the chance
+    jaccard. tokens: the token scores of which the attribution is the sum, if any; these are shuffled for the chance
     level. O(permutations · n log n).
     """
     first, second = score_pair(attention, attribution)

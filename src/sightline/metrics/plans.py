@@ -166,7 +166,7 @@ class Bounds(NamedTuple):
     low: float
     high: float
     exact: bool
-    """Whether all orders were compared; a beam search finds bounds that some order reaches, possibly too narrow ones."""
+    """Whether all orders were compared; the bounds of a beam search are reached by some order, but may be narrow."""
 
 
 def extremes(values: Values, units: int, ratios: Sequence[float]) -> Bounds:
