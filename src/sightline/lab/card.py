@@ -41,7 +41,7 @@ _RESULTS: dict[TrainingTask, _Results] = {
     "sequence_classification": _OF_CLASSES,
     "token_classification": _OF_CLASSES,
     "masked_lm": _Results(
-        "Accuracy is the share of masked tokens (15 % of all) that are predicted correctly, averaged over texts, with "
+        "Accuracy is the share of hidden tokens (15 % of all) that are predicted correctly, averaged over texts, with "
         "a 95 % interval over texts.",
         {"accuracy": "accuracy on hidden tokens"},
     ),
