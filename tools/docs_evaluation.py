@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ def planted_table(frames_by_words: dict[int, pd.DataFrame]) -> str:
     few, many = PLANTED_WORDS
     some = frames_by_words[few]
     lines = [
-        f"Measured {date.today().isoformat()}, Sightline {sl.__version__}: {some['seed'].nunique()} tiny models per "
+        f"Measured with Sightline {sl.__version__}: {some['seed'].nunique()} tiny models per "
         f"column, {some['document'].nunique()} new documents each, level word, the predicted class, methods with "
         "default options. Brackets hold bootstrap 95 % intervals over the models. *Italics*: no better than chance.",
         "",
@@ -127,7 +126,7 @@ def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> 
     ranking = Ranking(evaluation)
     return "\n\n".join(
         [
-            f"Measured {date.today().isoformat()} on 2 cores, CPU, seed {SEED}, Sightline {sl.__version__}: "
+            f"Measured with Sightline {sl.__version__} on 2 cores, CPU, seed {SEED}: "
             f"{len(evaluation.documents)} paragraphs of the three built-in texts, level word, the predicted class. "
             "Brackets hold bootstrap 95 % intervals. *Italics*: no better than random orders. "
             f"The measurements requested {evaluation.calls_requested:,} changed paragraphs; "

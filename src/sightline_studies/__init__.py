@@ -4,7 +4,7 @@
     result = run_study("attcat", out="attcat", size="tiny")
 
 `STUDIES` lists them. Each is a `Study`: claims, data, models, sizes and the function that measures. A run stores every
-result in its folder; started again, it continues, and a finished one only makes its tables again. Names are imported
+result in its folder; started again, it resumes, and a finished one only rebuilds its tables. Names are imported
 when first used: the command line reads this package to show its help.
 """
 

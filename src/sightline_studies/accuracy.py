@@ -1,7 +1,7 @@
-"""How often a model of a study is right: on more documents than are explained, since predicting costs little.
+"""The accuracy of a study's models, measured on more documents than are explained, since predictions are cheap.
 
-Whether a model has learnt its task may be a question of a few percent, for which the documents that are explained are
-too few. A model that has not learnt it counts neither for a claim nor against it.
+Whether a model has learnt its task may depend on a few percent, for which the explained documents are too few. A model
+that has not learnt it counts neither for a claim nor against it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAPTION = (
 def readable(bench: Workbench, subject: Subject, data: DataSet, left_out: list[str]) -> list[Example]:
     """Return the test documents that a model can read; `left_out` gets a sentence about the others, if any.
 
-    A model with a vocabulary of its own refuses documents most of whose words it does not know.
+    A model with its own vocabulary cannot read documents most of whose words it does not know.
     """
 
     def try_out(part: Sequence[Example]) -> Iterator[bool]:

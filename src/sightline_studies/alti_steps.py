@@ -56,7 +56,7 @@ def measure_sentences(
 ) -> list[dict[str, Any]]:
     """Return per sentence: prediction, ρ by reference and method, scores, ranks of marks, anisotropy by layer.
 
-    A sentence that the model cannot be asked about (its verbs are no words of the vocabulary) has no entry but "label".
+    A sentence that the model cannot read (its verbs are not in the vocabulary) has only the entry "label".
     """
     steps = bench.number("ig_steps")
 

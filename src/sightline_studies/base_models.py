@@ -33,7 +33,7 @@ FINE_TUNING: Mapping[str, Mapping[str, Any]] = {
 FROM_SCRATCH: Mapping[str, Any] = {"units": "subwords", "dropout": 0.2, "batch": 32, "learning_rate": 1e-3}
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 LAYER_COUNTS = ("num_hidden_layers", "n_layers")
-"""What configs call the number of layers."""
+"""Names of the number of layers in configs."""
 LAYER = re.compile(r"(?P<before>(?:.*\.)?layers?\.)(?P<number>\d+)(?P<after>\..*)")
 """The name of a weight in a layer."""
 
@@ -81,7 +81,9 @@ def every_second_layer(bench: Workbench, source: str) -> str:
     """Return a folder of the study with layers 0, 2, 4 … of a model, as a starting point for training."""
     folder = Path(source).expanduser()
     if not folder.is_dir():
-        raise ModelError(f"'{source}' is no folder, so its layers cannot be chosen. Download it and give its folder.")
+        raise ModelError(
+            f"'{source}' is not a folder, so its layers cannot be chosen. Download it and give its folder."
+        )
     out = bench.folder / MODELS / f"{folder.name}-shorter-{digest_of(hash_files(folder))}"
     with bench.only_here(out):
         if not out.is_dir():

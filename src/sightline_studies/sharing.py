@@ -1,9 +1,9 @@
 """Several processes that run one study together: each result is computed by one of them.
 
-Every process runs the whole study in the same folder. What is stored is read. What nobody computes yet is computed
-under a lock. What another process computes is left to it, and something else is done meanwhile; each process begins at
-another place (`Turn.order`), so that they seldom meet. Results are read back from their files in the order of the
-study, so that tables do not depend on who computed what.
+Every process runs the whole study in the same folder. Stored results are read, missing ones are computed under a lock,
+and those in progress elsewhere are postponed; each process begins at another place (`Turn.order`), so that they seldom
+collide. Results are read back from their files in the order of the study, so that tables do not depend on which process
+computed them.
 
 A lock is an open file, which holds the id of its process: the system releases it when the process ends, however it
 ends. A process that is stopped, or on another machine, keeps it; whoever waits for it says so.
@@ -30,7 +30,7 @@ from sightline.files.writing import lock_file
 
 T = TypeVar("T")
 FIRST_NOTICE, NEXT_NOTICE = 2.0, 300.0
-"""Seconds of waiting after which a process says for whom it waits, and says so again."""
+"""Interval in seconds at which a waiting process reports which process holds the lock."""
 _POLL = 0.05
 _LOCK = re.compile(rb"(\d{1,20}\n)?")
 """The content of a lock; a process that was killed may have written nothing."""
@@ -42,14 +42,14 @@ class BusyError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """Which of the processes of a study this one is."""
+    """The index of this process among those of a study."""
 
     number: int = 0
     """0 is the process that was asked for the study; the others assist it."""
     processes: int = 1
 
     def order(self, items: Sequence[T]) -> list[T]:
-        """Return the items in the order in which this process takes them: all from another place on."""
+        """Return the items in the order in which this process takes them: rotated to its own start."""
         start = len(items) * self.number // self.processes
         return [*items[start:], *items[:start]]
 
@@ -58,7 +58,7 @@ class Turn:
 def claim(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock `path`, which is removed afterwards; if another process holds it, wait or raise BusyError.
 
-    Whoever waited has to look first whether the result is there now.
+    After waiting, check first whether the result exists now.
     """
     descriptor = _open_locked(path, wait)
     try:
@@ -71,8 +71,7 @@ def claim(path: Path, *, wait: bool) -> Iterator[None]:
 def _open_locked(path: Path, wait: bool) -> int:
     """Return the open and locked file at `path`.
 
-    Whoever held the lock before has removed its file: then the lock is on a file that nobody else finds, and a new one
-    has to be made.
+    The previous holder removes the lock file; a lock on a removed file protects nothing, so a new file is created.
     """
     while True:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
@@ -105,9 +104,9 @@ def _check_own(descriptor: int, path: Path) -> None:
 
 
 def _wait_for(descriptor: int, path: Path) -> None:
-    """Wait until the file is locked, and say from time to time which process holds the lock, unless it is an assistant.
+    """Wait until the file is locked; report from time to time which process holds the lock, unless an assistant does.
 
-    Without locks (Windows, some network drives) nothing is waited for: at worst, two processes compute the same result.
+    Without locks (Windows, some network drives) there is no waiting: at worst, two processes compute the same result.
     """
     began = time.monotonic()
     notice = FIRST_NOTICE
@@ -130,8 +129,8 @@ def _wait_for(descriptor: int, path: Path) -> None:
 def assistants(processes: int, run: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[None]:
     """Let `processes` − 1 further processes call `run(**arguments, turn=…)` while the block runs.
 
-    run: a function of a module, since it is imported by the new processes. They print nothing and are ended with the
-    block: what they have not computed, this process computes itself, and an error that they meet it meets too.
+    run: a function of a module, since the new processes import it. They print nothing and end with the block: this
+    process computes what they have not, and meets their errors itself.
     """
     with ExitStack() as stack:
         for number in range(1, processes):

@@ -35,7 +35,7 @@ LEARNING_RATES = {"bilstm": 2e-3, "transformer": 1e-3}
 ATTENTION_RATE = 10.0
 """How many times faster the attention learns, as in the paper; at the same rate it stays even over all words."""
 VOCABULARY = 8_000
-"""Most words of a model's vocabulary: those that are frequent in its training texts."""
+"""Largest vocabulary of a model, in words; the most frequent ones of its training texts."""
 MEASURES = ("gradient_x", "gradient_h", "leave_out_x", "leave_out_h")
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
 """Tests of each document alone."""

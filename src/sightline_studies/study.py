@@ -40,7 +40,7 @@ class StudyTable:
     frame: pd.DataFrame
     sentence: str = ""
     appendix: bool = False
-    """Whether it stands in the appendix."""
+    """Whether it belongs to the appendix."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class InstanceCounts:
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """The text of one document on the colours of its scores."""
+    """The text of one document, coloured by its scores."""
 
     explanation: Explanation
     true_label: str | None = None
@@ -138,7 +138,7 @@ class Overlay:
 
 @dataclass(frozen=True, eq=False)
 class Overlays:
-    """The text of one document once per method, each on the colours of its scores."""
+    """The text of one document once per method, each coloured by its scores."""
 
     explanations: Mapping[str, Explanation]
 
@@ -183,7 +183,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study measured."""
+    """The results of a study."""
 
     tables: Sequence[StudyTable]
     figures: Sequence[Figure]
@@ -244,7 +244,7 @@ class Study:
 
     @property
     def content(self) -> str:
-        """What the record of its folder says that it holds."""
+        """The content type in the record of its folder."""
         return f"the study '{self.name}'"
 
 

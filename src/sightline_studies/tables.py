@@ -2,7 +2,7 @@
 
 A row is a mapping of keys, such as {"data": "sst2", "method": "alti"}; a column is a function of them. What it returns
 decides what the table shows: one value per document gives mean, interval and, on request, standard deviation; `Printed`
-a number of the paper with its standard deviation; anything else stands as it is.
+gives a number of the paper with its standard deviation; anything else is shown unchanged.
 
 The numbers that the papers print are CSV files in `published/`, one per table, each row with its source.
 """

@@ -21,7 +21,7 @@ from sightline.metrics.statistics import difference_ends, mean_interval, share_i
 Verdict = Literal["agrees", "disagrees", "cannot tell"]
 Artefact = Literal["yes", "no", "cannot tell", "not tested"]
 ROUNDING = 1e-12
-"""An effect that is smaller comes from rounding."""
+"""Smaller effects are rounding."""
 _DETECTABLE = 2.8 / (2 * 1.96)
 """Smallest detectable effect per width of a 95 % interval: 2.8 standard errors (power 80 %, two-sided test at 5 %)."""
 
@@ -90,13 +90,13 @@ class Case:
     published: Sequence[float] = ()
     """The printed numbers of this quantity: one, or those of several models."""
     control: Measured | None = None
-    """The same quantity where the effect cannot be there: random weights, shuffled scores."""
+    """The same quantity where the effect cannot exist: random weights, shuffled scores."""
     bound: float = 0.0
-    """The claim says that the quantity is above this …"""
+    """The claim is that the quantity is above this …"""
     below: bool = False
     """… or below it."""
     within: float | None = None
-    """Instead, the claim says that the quantity is the printed number, give or take this."""
+    """Instead, the claim is that the quantity equals the printed number within this tolerance."""
     set_aside: str = ""
     """Why the case does not decide, for example a model that has not learnt its task."""
 
@@ -113,7 +113,7 @@ class Case:
     def artefact(self) -> Artefact:
         """Whether the control shows the same effect: yes if it lies on the same side, and the difference shows nothing.
 
-        A number that has to be close to the printed one is an artefact if the control is, too.
+        A number that has to be close to the printed one is an artefact if the control is close as well.
         """
         side, control = self._side(self.measured), self.control
         if control is None or math.isnan(control.low) or side == 0:
@@ -128,7 +128,7 @@ class Case:
 
     @property
     def verdict(self) -> Verdict:
-        """Say on which side the interval lies; an effect that is an artefact disagrees with nothing."""
+        """The verdict by the side on which the interval lies; an artefact disagrees with nothing."""
         side = self._side(self.measured)
         if side == 0 or (side < 0 and self.artefact == "yes"):
             return "cannot tell"
@@ -151,7 +151,7 @@ class Finding:
     claim: Claim
     cases: Sequence[Case] = ()
     evidence: str = ""
-    """What a reader has to know besides the numbers, or why there are none."""
+    """Notes on the numbers, or the reason why there are none."""
 
     @property
     def measured(self) -> list[Case]:
@@ -165,7 +165,7 @@ class Finding:
 
     @property
     def tally(self) -> Counter[Verdict]:
-        """In how many of these the paper's statement agrees, disagrees, or cannot be told."""
+        """Number of these cases that agree, disagree, or cannot tell."""
         return Counter(case.verdict for case in self.deciding)
 
     @property
@@ -192,7 +192,7 @@ class Finding:
 
     @property
     def artefact(self) -> str:
-        """In how many of the tested cases the control shows the effect too."""
+        """The number of tested cases in which the control shows the effect as well."""
         tested = [case.artefact for case in self.deciding if case.artefact != "not tested"]
         return f"{tested.count('yes')} of {len(tested)}" if tested else "not tested"
 
@@ -204,7 +204,7 @@ class Finding:
 
 
 class Accuracy(NamedTuple):
-    """How often a model is right, beside always naming the largest class."""
+    """The accuracy of a model, beside that of always naming the largest class."""
 
     measured: Measured
     majority: float

@@ -77,7 +77,7 @@ MEANINGS = {
     "the difference to that control. An artefact disagrees with no claim",
     "set aside": "does not count for the verdict, for the reason in the last column but one",
 }
-"""Word of the tables -> what it says."""
+"""Term in the tables -> meaning."""
 CLAIMS = (
     "agrees, disagrees, cannot tell: number of cases. artefact: in how many the control shows it too. reason: why the "
     "claim cannot be told."
@@ -319,7 +319,7 @@ def warnings(result: StudyResult) -> list[str]:
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return verdict, statement of the paper, the quantity that is compared, and what else a reader has to know."""
+    """Return verdict, statement of the paper, compared quantity, and notes as one sentence."""
     claim = finding.claim
     sentences = [f"{finding.verdict.capitalize()}.", claim.sentence, f"Quantity: {claim.quantity} ({claim.where})."]
     return " ".join([*sentences, *([finding.evidence] if finding.evidence else [])])

@@ -42,13 +42,13 @@ from sightline_studies.sharing import BusyError, Turn, claim
 from sightline_studies.study import Size, Study
 
 FORMAT = 1
-"""Rises when stored results could be misread by the present code."""
+"""Version of stored results; raised when the current code could misread older ones."""
 DOCUMENTS_PER_PART = 8
 RESULTS, MODELS = "results", "models"
 BASE = "base"
-"""The role of the model from which others are trained; it is no subject itself."""
+"""The role of the model from which others are trained; it is not a subject itself."""
 EXPLAINED = ("control", "importance", "attacked")
-"""Numbers of documents, besides "documents", that are no larger than these if their number is chosen."""
+"""Further numbers of documents, which are capped at "documents" if that is given."""
 Key = TypeVar("Key", bound=Hashable)
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Subject:
 
     name: str
     identity: str
-    """What distinguishes its weights: a hash of its files, or of what it was trained on and how."""
+    """Identity of its weights: a hash of its files, or of its training data and settings."""
     source: Callable[[], Model] = field(repr=False)
 
     @cached_property
@@ -159,7 +159,7 @@ class Workbench:
     def each(self, tasks: Mapping[Key, Callable[[], T]]) -> dict[Key, T]:
         """Return the results of tasks that do not depend on each other.
 
-        A task that needs what another process is computing is put off, so that the processes work on different tasks.
+        A task that needs a result in progress elsewhere is postponed, so that the processes work on different tasks.
         """
         results: dict[Key, T] = {}
         if self.turn.processes > 1:
@@ -180,7 +180,7 @@ class Workbench:
 
     @contextmanager
     def only_here(self, path: Path) -> Iterator[None]:
-        """Let no other process make the file or folder `path` meanwhile; whoever waited may find it made."""
+        """Lock `path` against other processes; it may exist once the lock is acquired."""
         own_folder(self.folder, path.parent.name)
         with claim(path.with_name(f".{path.name}.lock"), wait=self._waits):
             yield
@@ -211,7 +211,7 @@ class Workbench:
         return Subject(f"{name} ({role})" if name in others else name, identity, lambda: load(source))
 
     def made_model(self, name: str, identity: Mapping[str, Any], make: Callable[[], Model]) -> Subject:
-        """Return a model that a function makes, the same from the same identity."""
+        """Return the model made by a function, which gives the same model for the same identity."""
         return Subject(name, self._digest(name, identity), make)
 
     def trained_model(self, name: str, rows: Sequence[Example], base: str, **options: Any) -> Subject:
@@ -231,7 +231,7 @@ class Workbench:
             if not folder.is_dir() or checkpoints.exists():
                 with self.only_here(folder):
                     if folder.is_dir():
-                        # A run that was killed right after the model was complete leaves its checkpoints behind.
+                        # A run that was killed just after completing the model leaves its checkpoints behind.
                         remove_work_folder(checkpoints)
                     else:
                         train_here()

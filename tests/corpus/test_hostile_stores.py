@@ -150,13 +150,17 @@ VALUES = {
     "a score that is NaN": ("tokens", put("rollout", float("nan")), "'rollout' has values that are not finite"),
     "a missing score": ("tokens", put("rollout", None), "'rollout' has missing values"),
     "a segment": ("tokens", put("segment", 7), "'segment' must be from -1 to 1"),
-    "a column of ours": ("explanations", put("column", "document"), "'column' has a value that the run does not know"),
-    "a method": ("explanations", put("method", "x' OR 1=1"), "'method' has a value that the run does not know"),
+    "a column of ours": (
+        "explanations",
+        put("column", "document"),
+        "'column' has a value that does not belong to the run",
+    ),
+    "a method": ("explanations", put("method", "x' OR 1=1"), "'method' has a value that does not belong to the run"),
     "a verdict": ("explanations", put("verdict", "<b>"), "'verdict' has a value"),
     "checks": ("explanations", put("checks", '{"converged": "S9"}'), "checks converged must be"),
     "nested checks": ("explanations", put("checks", "[" * 90_000), "nested more than"),
     "a target": ("explanations", put("target", '{"label": 3}'), "target"),
-    "a digest": ("texts", put("digest", "../../etc"), "'digest' has a value of another form"),
+    "a digest": ("texts", put("digest", "../../etc"), "'digest' has a value in an unexpected format"),
     "a document": ("texts", put("document", -1), "'document' must not be negative"),
     "a missing text": ("texts", put("text", None), "'text' has missing values"),
     "a head": ("heads", put("importance", float("inf")), "not finite"),
@@ -178,7 +182,7 @@ VALUES = {
     "another type": (
         "heads",
         lambda table: table.set_column(1, "layer", pc.cast(table["layer"], pa.string())),
-        "'layer' is of another type",
+        "'layer' has the wrong type",
     ),
 }
 
@@ -194,7 +198,7 @@ def test_values_that_no_run_writes_are_refused(copy, name):
 def test_a_name_of_a_unit_is_no_path(copy):
     units = pq.read_table(copy / "plan/units.parquet")
     pq.write_table(put("unit", "../../../etc/passwd")(units), copy / "plan/units.parquet")
-    with pytest.raises(InputError, match="'unit' has a value of another form"):
+    with pytest.raises(InputError, match="'unit' has a value in an unexpected format"):
         read_all(copy)
 
 
@@ -215,7 +219,7 @@ def test_a_small_file_does_not_become_gigabytes(copy):
     assert path.stat().st_size < 20_000
     edit_manifest(copy, "plan.rows", 2 * count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InputError, match="too much for its bytes on disk"):
+    with pytest.raises(InputError, match="too large for its size on disk"):
         sl.open_run(copy).sql("SELECT text FROM texts")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
@@ -225,7 +229,7 @@ def test_a_file_of_millions_of_equal_rows_is_refused(copy):
     count = 9_000_000
     values = {"document": pa.int64(), "layer": pa.int16(), "head": pa.int16(), "importance": pa.float64()}
     pq.write_table(pa.table({name: pa.repeat(pa.scalar(0, kind), count) for name, kind in values.items()}), path)
-    with pytest.raises(InputError, match="9,000,000 rows are too much"):
+    with pytest.raises(InputError, match="9,000,000 rows are too many"):
         sl.open_run(copy).heads()
 
 
@@ -271,7 +275,7 @@ def test_a_run_is_not_resumed_from_damaged_texts(model, tmp_path):
     for path in (out / "documents").glob("*.parquet"):
         path.unlink()
     change(out, "texts", put("digest", "zz"))
-    with pytest.raises(InputError, match="'digest' has a value of another form"):
+    with pytest.raises(InputError, match="'digest' has a value in an unexpected format"):
         sl.run(rows, model, out=out, **settings)
 
 

@@ -24,7 +24,7 @@ def test_the_tables_name_every_method_and_metric_and_how_they_were_measured():
     for method in METHODS:
         assert len(re.findall(rf"^\| `{method}` \|", measured, flags=re.MULTILINE)) == 2, method
     assert all(f" {metric} " in measured for metric in METRICS)
-    assert re.search(r"Measured \d{4}-\d\d-\d\d on 2 cores, CPU, seed 0", measured)
+    assert re.search(r"Measured with Sightline \S+ on 2 cores, CPU, seed 0", measured)
 
 
 def test_the_documents_are_paragraphs_of_every_text_about_the_subjects():

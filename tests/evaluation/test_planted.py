@@ -258,7 +258,7 @@ def test_a_model_that_has_not_learnt_is_reported():
     result = planted_shortcuts(["random"], documents=4, steps=2)
     assert result.planted.accuracy < result.planted.attainable - 0.05
     assert "has NOT learnt the task" in planted_sentences(result)[0]
-    assert "no known truth here" in planted_sentences(result)[1]
+    assert "not a known truth here" in planted_sentences(result)[1]
 
 
 def test_a_model_trained_on_labels_in_random_order_knows_nothing_and_explains_otherwise(setting):

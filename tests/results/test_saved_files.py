@@ -324,7 +324,7 @@ def test_a_damaged_record_of_a_report_is_refused(tmp_path, change, sentence):
         (put("version", [2]), "version must be a valid integer"),
         (put("version", None), "version must be a valid integer"),
         (put("documents", ["1", "2", "3"]), "names a document that is not among the documents"),
-        (put("documents", ["1", "1", "2", "3", "4"]), "must not name anything twice"),
+        (put("documents", ["1", "1", "2", "3", "4"]), "must not contain duplicates"),
         (put("methods", [5, "b"]), r"methods\[0\] must be a valid string"),
         (put("settings", [1]), "settings must be an object"),
         (put("settings.seed", "x"), "settings.seed must be a whole number"),

@@ -4,17 +4,17 @@ Words are sums of their tokens (as in `Explanation.words`). By type, the instanc
 their case. Dropped words (a filter) and specials are never ranked; a score of 0 is neither positive nor negative.
 
 Over a data set of D documents, with s_d(w) the sum and m_d(w) the mean of the scores of a word's instances in document
-d, and D_w the documents that hold it:
+d, and D_w the documents that contain it:
 
     mean-present   1/|D_w| Σ_{d ∈ D_w} m_d(w)   a long document counts as much as a short one
     mean-all       1/D Σ_d s_d(w)               for a fixed class; rare words are small (Hou 2022)
 
 Both have a 95 % interval over documents (`metrics.statistics`), words in fewer than six documents none.
 
-`token_ranks`: where special tokens and punctuation stand in an explanation's ranking, each token by itself. The rank of
-a token is its place by magnitude in ascending order divided by n: 1 for the strongest token of a document, (n + 1)/2n
-on average for a token like any other. Ferrando et al. 2022 report [CLS], [SEP], "," and "." separately: methods that
-put these first rank attention sinks, not words.
+`token_ranks`: the ranks of special tokens and punctuation in an explanation, each token separately. The rank of a token
+is its position by magnitude in ascending order divided by n: 1 for the strongest token of a document, (n + 1)/2n on
+average for a token like any other. Ferrando et al. 2022 report [CLS], [SEP], "," and "." separately: methods that put
+these first rank attention sinks, not words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TableKind = Literal["position", "type", "dataset"]
 SHARED_AMONG = 5
-"""From this many documents on, words must occur in two of them by default; else words of single documents lead."""
+"""From this many documents on, words must occur in two by default; else words of single documents fill the table."""
 COLUMNS = ("sign", "rank", "text", "score", "position", "instances", "documents")
 INTERVAL_COLUMNS = ("low", "high")
 
@@ -107,7 +107,7 @@ class AttributionTable:
 def attributions_by_position(
     explanation: Explanation, k: int = 10, *, level: Level = "word", filter: TokenFilter | None = None
 ) -> AttributionTable:
-    """Rank every occurrence of a word (or token) by itself."""
+    """Rank every occurrence of a word (or token) separately."""
     rows = [
         AttributionRow(text, score, position, 1, 1)
         for text, _, score, position in _list_scores(explanation, level, filter)
@@ -242,7 +242,7 @@ def token_ranks(
 ) -> pd.DataFrame:
     """Return the mean rank of every special token, and of `tokens` by their text, over documents.
 
-    Columns: token, rank with its 95 % interval, chance, documents that hold the token, instances. A document
+    Columns: token, rank with its 95 % interval, chance, documents that contain the token, instances. A document
     with several instances counts once, with their mean. Special tokens come first, in order of appearance.
     """
     import pandas as pd
@@ -264,7 +264,7 @@ def token_ranks(
 
 
 def _positions(encoding: Encoding, tokens: Sequence[str]) -> dict[str, list[int]]:
-    """Return where each special token and each of `tokens` stands in a document."""
+    """Return the positions of each special token and each of `tokens` in a document."""
     places: dict[str, list[int]] = {}
     for position, token in enumerate(encoding.tokens):
         name = token if encoding.special[position] else token.strip()

@@ -1,4 +1,4 @@
-"""DataSetInspection: what holds over the documents of a data set, with intervals, beside chance.
+"""DataSetInspection: means over the documents of a data set, with intervals, beside chance.
 
 Each document is explained for the class that the model predicts for it, or for one target that all share; attributions
 are averaged by target. One document is in memory at a time. Head importance is that of the loss, over all documents,
@@ -8,9 +8,7 @@ A document longer than the model reads is predicted and explained as a whole, in
 (maps, head importance, similarity) exists within one pass only, so it is that of the beginning of the document, as much
 as the model reads at once; a note says so.
 
-`predict` says which documents to look at: by outcome, by confidence, or by chance. "Positive" is the class one asks
-about: a false positive is a document of another class that the model takes for it. Lists by outcome put the most
-confident first. Equal confidence keeps the order of the data set."""
+`predict` helps to choose documents: by outcome, by confidence, or at random."""
 
 from __future__ import annotations
 
@@ -92,8 +90,8 @@ class Predictions:
 def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None = None) -> Predictions:
     """Return what the model predicts for a data set (anything that `as_examples` accepts).
 
-    A text that cannot be read, or a label that the model does not have, is refused with the number of its row. Labels
-    may be missing.
+    A text that cannot be read, or a label that the model does not have, raises an error with the number of its row.
+    Labels may be missing.
     """
     if model.task != "sequence_classification":
         raise UnsupportedError(f"Documents are picked by their class; this model does {model.task.replace('_', ' ')}.")
@@ -128,7 +126,7 @@ def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None =
 
 
 PERMUTATIONS = 50
-"""Shuffles per document for chance levels, at most: the mean over documents needs fewer."""
+"""Most shuffles per document for chance levels: a mean over documents needs fewer."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class TargetWords:
     """The class, or the contrast "A:B"."""
     documents: int
     first: Explanation
-    """One of the explanations, for what all of them share: the target, whether scores are signed."""
+    """One of the explanations, for what they share: the target, whether scores are signed."""
     table: AttributionTable
     rule: DataSetRule
     """How scores were averaged over the documents."""
@@ -162,13 +160,13 @@ class DataSetInspection:
     similarity: dict[str, SimilarityTable]
     """By method."""
     notes: tuple[str, ...]
-    """Which documents were left out, and why; how many are read in windows."""
+    """Notes: which documents were left out, and why; how many are read in windows."""
     anisotropy: LayerAnisotropy | None
-    """Of hidden states, y and T over the layers, mean over the documents, where it was asked for."""
+    """Of hidden states, y and T by layer, mean over the documents; None unless requested."""
     token_ranks: dict[str, pd.DataFrame]
     """Ranks of special tokens and punctuation over the documents, by method."""
     provenance: dict[str, str]
-    """What produced the numbers: model, weights, versions."""
+    """Provenance of the numbers: model, weights, versions."""
 
 
 def inspect_dataset(

@@ -1,8 +1,8 @@
 """Exchange: does a score belong to a word, or to the position where the word is?
 
-The strongest words of an explanation change places with ordinary words of the same document, all in one run of the
-method: another word is then at the old position i, and the same word at another position j. With s the score of the
-word in the document and s′ the scores after the exchange,
+The strongest words of an explanation swap places with ordinary words of the same document, all in one run of the
+method: position i then has another word, and the same word is at another position j. With s the score of the word in
+the document and s′ the scores after the exchange,
 
     stays = median s′_i / s        the share of the score that the position keeps
     moves = median s′_j / s        the share that follows the word
@@ -10,10 +10,10 @@ word in the document and s′ the scores after the exchange,
 A score belongs to the position if stays ≥ `SMALLEST_STAY` and moves ≤ stays / 2. If both are large, the method gives
 nearly every word the same score, and nothing is flagged.
 
-Words change places with runs of whole words of as many tokens, so that all others stay where they are, drawn (seeded)
-from the half of the words with the smallest magnitude. Cost: one run of the method for a first look, one more for the
-words that look like artefacts, if there are any, and a third one unless two have decided: the median of three values
-lies between any two of them.
+Words swap places with runs of whole words that have as many tokens, so that no other word moves, drawn (seeded) from
+the half of the words with the smallest magnitude. Cost: one run of the method, one more for words that look like
+artefacts, if there are any, and a third one unless two have decided: the median of three values lies between any two
+of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TESTED = 10
 CONFIRMING = 2
 """Runs that confirm a first suspicion, at most; the medians are over these and the first run."""
 SMALLEST_STAY = 0.6
-"""Share of its score that an artefact leaves behind at its position."""
+"""Smallest share of its score that an artefact leaves at its position."""
 SUSPICIOUS_STAY = 0.4
 """The same after the first run, for the words to look at again."""
 
@@ -48,7 +48,7 @@ Rerun: TypeAlias = Callable[[Sequence[Encoding]], Sequence[FloatArray]]
 def exchange_words(
     explanation: Explanation, rerun: Rerun, *, words: Sequence[int] | None = None, seed: int = 0
 ) -> Exchange:
-    """Test words of an explanation, given by their place among the words: by default the strongest of each sign."""
+    """Test words of an explanation, given by their index among the words; by default the strongest of each sign."""
     units = units_of(explanation.encoding, "word").without(explanation.target.read_positions)
     generator = np.random.default_rng(seed)
     if words is None:
@@ -113,7 +113,7 @@ class _Trials:
         self._ratios: dict[int, list[tuple[float, float]]] = {}
 
     def run(self, chosen: Sequence[int], rerun: Rerun) -> list[int]:
-        """Exchange the chosen units in one document; return those for which a partner has ever been available."""
+        """Exchange the chosen units in one document; return those that have had a partner in any run."""
         plan = self._draw_partners(chosen)
         if plan:
             (scores,) = rerun([self._exchange(plan)])
@@ -127,7 +127,7 @@ class _Trials:
     def is_decided(self, unit: int) -> bool:
         """Return whether a further run cannot change what `belongs_to_position` says about a unit with two results.
 
-        The medians of three results lie between those of the two.
+        The median of three results lies between the first two.
         """
         if len(self._ratios[unit]) < 2:
             return False
@@ -149,7 +149,7 @@ class _Trials:
         return stays >= smallest_stay and moves <= stays / 2
 
     def _draw_partners(self, chosen: Sequence[int]) -> dict[int, Positions]:
-        """Return the tokens that every chosen unit changes places with; units without a partner are left out."""
+        """Return the tokens that every chosen unit swaps places with; units without a partner are left out."""
         partners: dict[int, Positions] = {}
         blocked = set(chosen)
         for unit in chosen:

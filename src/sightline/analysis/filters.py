@@ -1,8 +1,8 @@
-"""Which words count: stop words, punctuation, numbers, specials and a list of one's own can be left out.
+"""Which words count: stop words, punctuation, numbers, specials and a custom list can be left out.
 
-A filter looks at whole words, whatever their case; a sub-word token goes with its word. What it drops is dropped
-*before* anything is ranked. (Setting such tokens to zero instead and ranking them all, as once published, makes
-unrelated scores agree: see `metrics.masked_pair`.)
+A filter works on whole words, ignoring case; a sub-word token goes with its word. Words are dropped *before* anything
+is ranked. (Setting such tokens to zero and ranking them all, as was once published, makes unrelated scores agree: see
+`metrics.masked_pair`.)
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TokenFilter:
             raise OptionError(f"words is a list of words; a single one goes in a list, too: ['{self.words}'].")
         object.__setattr__(self, "words", tuple(self.words))
         if self.stop_words is not None:
-            _stop_words(self.stop_words)  # refuse an unknown language now, not in the middle of a data set
+            _stop_words(self.stop_words)  # raise for an unknown language now, not in the middle of a data set
 
     @cached_property
     def _listed(self) -> frozenset[str]:

@@ -159,9 +159,9 @@ class EffectiveHead:
     effective: Values
     """(n, n); weights may be negative."""
     cancelled: Values
-    """(L, H): the share of every head's squared weights that has no effect."""
+    """(L, H): the share of each head's squared weights that has no effect."""
     width: int
-    """Dimensions of a head; nothing is cancelled in texts of up to so many tokens."""
+    """Dimensions of a head; nothing is cancelled in texts of at most this many tokens."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per head, the largest share first: layer, head, cancelled."""

@@ -92,7 +92,7 @@ class Inspection:
     report: Report
     """The explanations by method, and what was seen inside the model: relations, maps, head importance."""
     head: tuple[int, int]
-    """(layer, head) that was asked for; what was not asked for is the most important, or the last layer, first head."""
+    """(layer, head) as requested, by default the most important head, or the last layer and first head."""
     relations: RelationCounts
     """With the filter."""
     all_relations: RelationCounts
@@ -108,9 +108,9 @@ class Inspection:
     similarity: dict[str, tuple[Similarity, ...]]
     disagreements: dict[str, dict[str, tuple[Disagreement, ...]]]
     anisotropy: LayerAnisotropy | None
-    """Of hidden states, y and T over the layers, where it was asked for."""
+    """Of hidden states, y and T by layer; None unless requested."""
     effective: EffectiveHead | None
-    """Effective attention of the head, where it was asked for, up to 512 tokens."""
+    """Effective attention of the head, up to 512 tokens; None unless requested."""
 
     @property
     def inside(self) -> Inside:
@@ -140,7 +140,7 @@ class Inspection:
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """What produced the numbers: model, weights, versions."""
+        """Provenance of the numbers: model, weights, versions."""
         return self.report.provenance
 
     @property
@@ -179,7 +179,7 @@ def inspect_document(
         settings = replace(settings, layer=layer)
     position = None if settings.position is None else check_position(settings.position, len(encoding), "Position")
 
-    # Everything is required before the pass runs, so that one pass serves it all.
+    # All needs are declared before the pass runs, so that one pass serves them all.
     trace.require("attentions")
     if settings.anisotropy:
         trace.require("blocks", "hidden_states")
@@ -250,7 +250,7 @@ def _tables(
 
 
 def _choose_head(layers: int, layer: int | None, head: int | None, importance: Floats | None) -> tuple[int, int]:
-    """Return the layer and head asked for; what is None is chosen by importance, else the last and the first."""
+    """Return the requested layer and head; None is chosen by importance, else the last layer and first head."""
     if importance is None:
         return layers - 1 if layer is None else layer, 0 if head is None else head
     allowed = np.full(importance.shape, -1.0)

@@ -1,9 +1,9 @@
-"""What one pass showed inside the model, small enough for a page: relations between tokens, maps of heads, totals.
+"""What one pass recorded inside the model, small enough for a page: relations between tokens, head maps, totals.
 
 Relations are the k strongest partners of every token, in both directions, in three kinds of map: `all` (the mean of all
 layers and heads), one per layer (the mean of its heads) and one per head. A budget of bytes limits how many of these
 maps are made, because n tokens with k partners take 8·n·k bytes per map (two directions, two bytes each for partner and
-weight): the layers share what `all` leaves, then come the heads, the most important first.
+weight): after `all` come the layers, then the heads, the most important first.
 
 Cost: one sweep over the stored weights of every layer, O(L·H·n·(G+2w+1)) for a band, one layer in memory at a time.
 """
@@ -28,7 +28,7 @@ from sightline.settings.values import check_count
 BUDGET = 1_500_000
 """Bytes of relations that fit in a report."""
 HEAD_K = 4
-"""Partners kept for single heads, at most: there are many heads, and few strong partners in each."""
+"""Most partners kept for single heads: there are many heads, with few strong partners in each."""
 EVERY_CELL = 512
 """Tokens up to which maps show every pair of tokens by default; 12 × 12 heads then take 151 MB."""
 IMAGE = 256
@@ -105,7 +105,7 @@ def _straighten_layer(attention: Attention, thumbnail: int) -> tuple[Floats, Flo
 
 
 def _stack_windows(layers: Sequence[tuple[Floats, Floats, int] | None]) -> StraightWindows | None:
-    """Return the windows of all layers; None where a layer has none, or too few distances for the common size."""
+    """Return the windows of all layers; None if a layer has none, or too few distances for the common size."""
     known = [layer for layer in layers if layer is not None]
     if len(known) < len(layers) or len({(large.shape, small.shape) for large, small, _ in known}) > 1:
         return None
@@ -151,7 +151,7 @@ def _plan(n: int, layers: int, heads: int, k: int, budget: int, importance: Floa
     left -= BYTES_PER_PARTNER * n * layers * layer_k
     head_k = min(HEAD_K, k)
     count = max(0, min(layers * heads, left // (BYTES_PER_PARTNER * n * head_k)))
-    # Without importances the upper layers come first: they are the nearest to the prediction.
+    # Without importance, the upper layers come first: they are closest to the prediction.
     rank = np.repeat(np.arange(layers), heads) if importance is None else importance.ravel()
     chosen = np.sort(np.argsort(-rank, kind="stable")[:count])
     return _Plan(

@@ -1,4 +1,4 @@
-"""Anisotropy over the layers: do all representations point the same way, and do the vectors they are made of?
+"""Anisotropy by layer: do all representations point the same way, and do the vectors that they are sums of?
 
 Anisotropy is the mean cosine between two different vectors (Ethayarajh 2019): 0 when directions are spread evenly, near
 1 when all point the same way. Ferrando et al. 2022 ("ALTI") compare it for
@@ -46,9 +46,9 @@ class LayerAnisotropy:
     outputs: Values
     """(L,) of y, the output of every attention block."""
     transformed: Values | None
-    """(L,) of all transformed vectors T of a layer; None where they were not asked for."""
+    """(L,) of all transformed vectors T of a layer; None unless requested."""
     transformed_in_row: Values | None
-    """(L,) of the vectors T_i1 … T_in that make one y_i, mean over i."""
+    """(L,) of the vectors T_i1 … T_in whose sum is y_i, mean over i."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per layer: layer, hidden (its output), y, and T of all rows and within a row."""
@@ -63,8 +63,8 @@ class LayerAnisotropy:
 def anisotropy_by_layer(trace: Trace, *, transformed: bool = True) -> LayerAnisotropy:
     """Return the anisotropy of hidden states, y and T in every layer.
 
-    transformed=False leaves out T, whose cost grows with the square of the length; with it, documents whose n × n
-    attention would not fit are refused.
+    transformed=False leaves out T, whose cost grows with the square of the length; with T, documents whose n × n
+    attention would not fit raise an error.
     """
     if transformed:
         check_dense_size(trace.head_count, trace.token_count, np.dtype(np.float64).itemsize, DENSE_LIMIT)
@@ -97,7 +97,7 @@ def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
     width, inner = block.output_weight.shape
     heads = block.attention.heads
     norm, branch_norm = block.norm, block.branch_norm
-    # The LayerNorm divides a row by its deviation, which changes no direction; only its linear part matters.
+    # Dividing a row by its deviation, as LayerNorm does, changes no direction; only its linear part matters.
     weight = block.output_weight.T.double()
     folded = weight if norm is None else norm.linear(weight)
     folded = folded if branch_norm is None else folded * branch_norm.gain.double()
@@ -125,7 +125,7 @@ def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
 
 
 def _root_of_row(block: AttentionBlock, weights: torch.Tensor) -> torch.Tensor:
-    """Return what the norm before the residual sum divides a row with these weights (H, n) by, (1,)."""
+    """Return the divisor (1,) of the norm before the residual sum, for a row with these weights (H, n)."""
     assert block.branch_norm is not None
     mixed = torch.einsum("hj,jhe->he", weights, block.values.double()).flatten()
     attended = block.output_weight.double() @ mixed

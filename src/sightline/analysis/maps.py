@@ -41,7 +41,7 @@ THUMBNAIL = 64
 COMPARED_GRAPH_TOKENS = 24
 """Tokens up to which attention, rollout and flow can be read as graphs side by side."""
 FRAME_LIMIT = 2_000_000
-"""Rows above which a frame of pixels is refused."""
+"""Most rows of a frame of pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def average_maps(
 
 
 def window_maps(source: AttentionSource, size: int = THUMBNAIL) -> Floats | None:
-    """Return what each head gives to distances -w … w along the document, (L, H, s, s), or None.
+    """Return the weight that each head gives to distances -w … w along the document, (L, H, s, s), or None.
 
     A window of a long document is a thin diagonal of its map; here every row is shifted so that the token itself is in
     the middle. Pixel (r, c) is the mean weight of its tokens and distances; rows of global tokens, which have no
@@ -167,7 +167,7 @@ def straighten(attention: Attention, rows: int, columns: int) -> Floats | None:
 
     Pixel (p, q) is the mean weight of the tokens from ⌊p·n/r⌋ on at the distances from ⌊q·(2w+1)/c⌋ - w on; r and c
     are at most `rows` and `columns`, and never more than the 2w+1 distances. None for attention without a window, and
-    where the window covers more than a quarter of the document: there a map of all pairs is as clear.
+    where the window covers more than a quarter of the document: a map of all pairs is as clear then.
     """
     if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > attention.tokens:
         return None

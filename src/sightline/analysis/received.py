@@ -1,12 +1,12 @@
 """Totals: how much attention every token receives, by head, by layer, in the lower and upper half, over all.
 
 received[l, h, j] = Σ_i A^lh[i, j], (L, H, n): a head gives n in all, so 1 is an average token. Sets of heads are
-averaged, weighted by `head_weights` (L, H) where given ("scaled"): Σ w·received / Σ w. Layers of which no head has a
-weight come out as 0.
+averaged, weighted by `head_weights` (L, H) if given ("scaled"): Σ w·received / Σ w. Layers without any head of positive
+weight are 0.
 
-Sinks. Longformer's position embeddings were made by copying those of a model of 512 positions, so that every 512th
-token looks like a first one and may draw attention whatever it says. The tokens at multiples of 512 are set beside the
-median of their neighbours, 16 to each side, and flagged from three times that median on.
+Sinks. Longformer's position embeddings were made by copying those of a model with 512 positions, so that every 512th
+token looks like a first one and may draw attention whatever it is. Tokens at multiples of 512 are compared with the
+median of their neighbours, 16 on each side, and flagged from three times that median on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sink:
     received: float
     """Attention received, mean of all heads."""
     neighbours: float
-    """Median of what the 16 tokens to each side receive."""
+    """Median of what the 16 tokens on each side receive."""
     ratio: float
     """received / neighbours; 0 where both are 0."""
     flagged: bool
@@ -114,7 +114,7 @@ class Totals:
     ) -> pd.DataFrame:
         """Return the words (or tokens) that receive most: rank, text, position, received, share.
 
-        share: of all attention, what went to specials and dropped words included. Specials are not listed.
+        share: of all attention, including that on specials and dropped words. Specials are not listed.
         """
         import pandas as pd
 
@@ -204,7 +204,7 @@ def _compare_with_neighbours(values: Floats, position: int, token: str, period: 
     around = around[around % period != 0] if period is not None else around[around != position]
     median = float(np.median(values[around])) if len(around) else 0.0
     at_position = float(values[position])
-    # Where the neighbours receive nothing, any attention at all is out of proportion.
+    # If the neighbours receive nothing, any attention at all is out of proportion.
     ratio = at_position / median if median > 0 else (SINK_RATIO if at_position > 0 else 0.0)
     return Sink(position, token, at_position, median, ratio, ratio >= SINK_RATIO)
 
@@ -222,7 +222,7 @@ def layer_numbers(choice: LayerChoice, layers: int) -> list[int]:
             raise OptionError(
                 f"layers='{choice}' is not known. Use one of: {', '.join(get_args(LayerName))}, or numbers."
             )
-        # A model of one layer has no lower half: its only layer stands for both.
+        # A model of one layer has no lower half: its only layer is used for both.
         return list(named[choice]) or [0]
     numbers = [choice] if isinstance(choice, int) else list(choice)
     if not numbers:

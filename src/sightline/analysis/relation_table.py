@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 Direction = Literal["attended", "attending", "mutual"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Grouping = Literal["token", "word", "token type", "word type"]
-"""What a querying token counts once for: a position, a word, or all tokens or words of one type."""
+"""The groups for which a querying token counts once: positions, words, or all tokens or words of one type."""
 Counts = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
 SHORT_DOCUMENT = 1024
-"""Tokens up to which lists are compared with everything that they could hold."""
+"""Tokens up to which lists are compared with all possible partners."""
 
 
 def resolve_count(count: PartnerCount | None, head_weights: npt.ArrayLike | None = None) -> PartnerCount:
-    """Return how to count: "tokens" unless said otherwise, "pairs" where heads are weighted."""
+    """Return how to count: `count` if given, else "pairs" where heads are weighted and "tokens" otherwise."""
     if count is None:
         return "tokens" if head_weights is None else "pairs"
     if check_one_of("count", count, get_args(PartnerCount)) == "tokens" and head_weights is not None:
@@ -279,8 +279,8 @@ class RelationCounts:
     ) -> float | None:
         """Return the fraction of possible partners that the counted lists contain.
 
-        At 1, counts do not rank words; near 1, hardly. Where tokens are counted, the lists of a token in different
-        layers and heads complete each other. None for documents of more than `SHORT_DOCUMENT` tokens: not checked.
+        At 1, counts cannot rank words; near 1, hardly. Where tokens are counted, the lists of a token in all layers and
+        heads are combined. None for documents of more than `SHORT_DOCUMENT` tokens, which are not checked.
         """
         if self.visible_pairs is None:
             return None
@@ -339,7 +339,7 @@ class RelationCounts:
         return counts.total if head is None else np.asarray(counts.by_head[head])
 
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
-        """The words (or tokens) and the numbers of those that were kept."""
+        """Return the words (or tokens) and the indices of those that were kept."""
         units = units_of(self.encoding, level)
         return units, np.flatnonzero(kept_units(self.filter, self.encoding, units))
 
@@ -370,7 +370,7 @@ class _Types:
 
 
 def first_of_type(units: Units) -> npt.NDArray[np.int64]:
-    """Return for every token the first token of the first unit of its type (n,); specials stand for themselves."""
+    """Return for every token the first token of the first unit of its type (n,); specials map to themselves."""
     firsts: dict[str, int] = {}
     of_unit = [firsts.setdefault(kind, first) for kind, first in zip(units.types, units.first_tokens, strict=True)]
     inside = units.of_token >= 0

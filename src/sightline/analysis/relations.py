@@ -1,18 +1,18 @@
-"""Who attends to whom: the k strongest partners of every token in every layer and head, and what they add up to.
+"""Who attends to whom: the k strongest partners of every token in every layer and head, and their counts.
 
 For token i, *attended* are the k tokens of largest weight in its row, *attending* the k of largest weight in its
-column, among the positions that may attend (a window, the global tokens). A filter takes tokens out of both sides
-before ranking: relations are then those of the sub-matrix of the tokens that stay (weights unchanged). Without a filter
+column, among the positions that may attend (a window, the global tokens). A filter removes tokens from both sides
+before ranking: relations are then those of the sub-matrix of the kept tokens (weights unchanged). Without a filter,
 specials are partners like all others, though tables list words only.
 
 Counts are what tables show (`relation_counts`): how often a position is among the k attended (attending) of others, by
 lists or with every querying token counted once (`relation_table`). One layer's lists are held at a time, and the pairs
 (token, partner) that occurred in any layer or head, at most n·k per layer and head: O(L·H·n·k log) time. The pairs
-(token, word) and (token, type) follow from them: every partner stands for the first token of its word or type.
+(token, word) and (token, type) follow from them: every partner is mapped to the first token of its word or type.
 
-Tokens that a filter drops must not take places in anyone's list: their rows and columns leave the ranking before it is
-made. The weights of dropped tokens are set to -1, below every weight there is, in a copy of the layer; what is then
-found with -1 is no partner. O(stored weights) time and memory.
+Dropped tokens must not take up places in any list, so they leave the ranking before it is made: in a copy of the layer
+their weights are set to -1, below every real weight, and partners found with -1 are discarded. O(stored weights) time
+and memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def top_partners(attention: Attention, k: int, keep: Booleans | None = None) -> 
 
 
 def _mark_dropped(attention: Attention, dropped: Tensor) -> Attention:
-    """The same layer with -1 for every weight in a dropped row or column."""
+    """Return the layer with -1 for every weight in a dropped row or column."""
     if isinstance(attention, DenseAttention):
         weights = attention.weights.clone()
         allowed = np.stack([attention.allowed(i) for i in range(attention.tokens)])
@@ -86,7 +86,7 @@ def _mark_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAt
     is_global[positions] = True
     keys = torch.arange(n)[:, None] - attention.window + torch.arange(2 * attention.window + 1)
     keys = keys.clamp(0, n - 1)
-    # Slots of global keys and rows of global tokens hold no weight here and must stay 0.
+    # Slots of global keys and rows of global tokens contain no weight here and must stay 0.
     stored = attention.window_places() & ~is_global[keys] & ~is_global[:, None]
     window_gone = stored & (dropped[keys] | dropped[:, None])
     columns_gone = ~is_global[:, None] & (dropped[positions] | dropped[:, None])
@@ -98,7 +98,7 @@ def _mark_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAt
 
 
 def _clear_dropped(partners: TopK, keep: Booleans) -> TopK:
-    """Take out what was found only because a list has k places."""
+    """Return the lists without the entries that only fill them up to k."""
     none = (partners.values == _DROPPED) | ~keep[None, :, None]
     return TopK(np.where(none, 0, partners.values), np.where(none, -1, partners.indices))
 
@@ -117,7 +117,7 @@ def relation_counts(
 ) -> RelationCounts:
     """Count partners over all layers and heads, one layer in memory at a time.
 
-    distinct=False counts pairs only and leaves out the counts of tokens, which take about as long again.
+    distinct=False counts only pairs and skips the counts of tokens, which would double the time.
     """
     wanted, keep = resolve_partners(source, k, filter)
     groupings = _groupings(source.encoding)
@@ -141,7 +141,7 @@ def relation_counts(
 
 
 def _groupings(encoding: Encoding) -> dict[Grouping, Indices]:
-    """Return the token that each token stands for (n,) where positions, words or types are counted."""
+    """Return the representative token of each token (n,) where positions, words or types are counted."""
     words, positions = units_of(encoding, "word"), np.arange(len(encoding))
     first_of_word = np.where(words.of_token >= 0, np.append(words.first_tokens, 0)[words.of_token], positions)
     return {
@@ -177,10 +177,10 @@ def _layer_partners(attention: Attention, k: int, keep: Booleans | None) -> tupl
 
 
 class _Counting:
-    """Counts of one direction while layers come in; without heads, of pairs only."""
+    """Counts of one direction, updated layer by layer; without heads, only of pairs."""
 
     def __init__(self, groupings: Mapping[Grouping, Indices], heads: int) -> None:
-        """groupings: the token that each token stands for, (n,), by what is counted."""
+        """groupings: the representative of each token, (n,), by what is counted."""
         self.groupings = groupings
         self.tokens = len(groupings["token"])
         self.pairs: list[Counts] = []
@@ -213,7 +213,7 @@ class _Counting:
 
 
 def _join(indices: Indices, groups: Indices) -> Indices:
-    """Replace the partners (n, k) of every token by what they stand for, each once, or -1."""
+    """Replace the partners (n, k) of every token with their representatives, each once, or -1."""
     joined = np.sort(np.where(indices >= 0, groups[indices], -1), axis=1)
     joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
     return joined
@@ -255,7 +255,7 @@ class _PairSet:
 
 
 def resolve_partners(source: AttentionSource, k: int, filter: TokenFilter | None) -> tuple[int, Booleans | None]:
-    """Return k, at most the number of tokens, and the tokens that stay."""
+    """Return k, at most the number of tokens, and the mask of kept tokens."""
     wanted = min(check_count("k", k), len(source.encoding))
     return wanted, None if filter is None else filter.keep_tokens(source.encoding)
 

@@ -2,14 +2,14 @@
 credit?
 
 Attention is what every token receives, averaged over the heads of the chosen layers; attribution is any explanation.
-Both are folded onto words (or left at tokens), words that a filter drops leave before anything is ranked, and then
+Both are summed to words (or left at tokens), words that a filter drops are removed before anything is ranked, and then
 
     cosine · cosine_normalised · cosine_thresholded · kendall · spearman · rbo · average_overlap · jaccard
 
-are computed (`metrics.agreement`), each beside its *chance level*: the same statistic after the attribution is
-shuffled among the tokens of the words compared and folded again, so that a word of many tokens, whose sums are large
-whatever is summed, does not pass for agreement. Rank statistics and the overlaps compare magnitudes (attention has no
-sign); the plain cosine compares signed values. Constant scores rank nothing: they give 0 and a note, never NaN.
+are computed (`metrics.agreement`), each beside its *chance level*: the same statistic after shuffling the attribution
+among the tokens of the compared words and summing again, so that words of many tokens, which have large sums of any
+scores, do not pass for agreement. Rank statistics and overlaps compare magnitudes (attention has no sign); the plain
+cosine compares signed values. Constant scores rank nothing: they give 0 and a note, never NaN.
 
 Over a data set (`SimilarityTable`): means with intervals beside chance, in published layout.
 """
@@ -73,19 +73,19 @@ class Similarity:
     units: int
     """Words (or tokens) compared."""
     values: Mapping[str, float]
-    """Statistic -> value; empty where nothing was left to compare."""
+    """Statistic -> value; empty if nothing was left to compare."""
     chance: Mapping[str, Interval]
-    """Statistic -> mean and central 95 % of what shuffled attribution gives."""
+    """Statistic -> mean and central 95 % with shuffled attribution."""
     layers: str = ""
     """ "last", "all", "lower", "upper", or layer numbers."""
     scaled: bool = False
     """Heads weighted by their importance."""
     by_document: bool = False
-    """The importance is that of this document, not of a data set; tables then say `scaled_by_document`."""
+    """Whether importance is that of this document, not of a data set; tables then say `scaled_by_document`."""
     masked: bool = False
     """A filter was applied."""
     note: str = ""
-    """A sentence where nothing was left, or a value exists only by convention."""
+    """A sentence if nothing was left, or if a value exists only by convention."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """mask_mode, p, share, permutations, seed."""
 
@@ -147,7 +147,7 @@ def compare_scores(
     mask_mode="zero" replicates published tables: the other entries are set to 0 in both vectors after these were
     mapped onto [0, 1], and stay in the ranking, where the sort of the published program left them (`quicksort_ranks`).
     Its values are high for unrelated scores: look at the chance level. p: persistence of rbo. share: of the top list of
-    jaccard. tokens: what the attribution is the sum of, if it is one; then token scores are shuffled for the chance
+    jaccard. tokens: the token scores of which the attribution is the sum, if any; these are shuffled for the chance
     level. O(permutations · n log n).
     """
     first, second = score_pair(attention, attribution)
@@ -192,8 +192,7 @@ def document_similarity(
 
     Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
     Specials are never compared. by_document: the weights are the importance of the heads in this document
-    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number. options: those of
-    `compare_scores`.
+    (`head_importance_of`) rather than over a data set (`head_importance`). options: those of `compare_scores`.
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
@@ -259,13 +258,13 @@ def disagreements(
 
 
 def _dropped_views(scores: Values, is_kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
-    """What the statistics see of scores (..., n), by name; those without a name of their own see "ranked"."""
+    """Return the views of scores (..., n) that statistics use, by name; those not named use "ranked"."""
     stay = scores[..., is_kept]
     return {"cosine": stay, "cosine_normalised": stay, "cosine_thresholded": stay, "ranked": np.abs(stay)}
 
 
 def _zeroed_views(scores: Values, is_kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
-    """The same as published: zeros are set after the mapping onto [0, 1] and rank where the sort of then left them."""
+    """Return the views as published: zeros are set after mapping onto [0, 1] and rank as numpy's old sort left them."""
     from sightline.metrics.quicksort import quicksort_ranks  # loads numba
 
     zeroed = np.where(is_kept, minmax_magnitude(scores), 0.0)
@@ -311,7 +310,7 @@ def _check_same_document(source: AttentionSource, explanation: Explanation) -> N
 
 
 LAYOUT_STATISTICS = ("cosine_normalised", "kendall", "rbo", "average_overlap", "jaccard")
-"""What the published tables show; their "RBO" with p = 1 is the average overlap."""
+"""The statistics of the published tables, whose "RBO" with p = 1 is the average overlap."""
 
 
 @dataclass(frozen=True)
@@ -408,7 +407,7 @@ def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: boo
 
 
 def scaling_name(scaled: bool, by_document: bool = False) -> str:
-    """Return how heads are weighted, in words; the importance in a document is another one than over a data set."""
+    """Return in words how heads are weighted; importance in a document differs from that over a data set."""
     if not scaled:
         return "unscaled"
     return "scaled by document" if by_document else "scaled"

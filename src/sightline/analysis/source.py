@@ -1,4 +1,4 @@
-"""Where attention comes from: what maps, relations and totals need of a trace, and the check of head weights.
+"""Source of attention: the part of a trace that maps, relations and totals need, and the check of head weights.
 
 Shapes: n tokens, L layers, H heads.
 """

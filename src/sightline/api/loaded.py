@@ -130,6 +130,12 @@ class LoadedModel:
         ("max"), or those of the "first" window.
         overlap: about how many tokens neighbouring windows share.
         max_windows: by default as many as have 32,768 tokens together (64 of 512 tokens), at least 8.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> sl.load().encode("a neural network").tokens
+        ('[CLS]', 'a', 'neural', 'network', '[SEP]')
         """
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, exactly one of them.")
@@ -176,6 +182,15 @@ class LoadedModel:
         """Return the trace of one pass over a document; nothing runs until something of it is needed.
 
         A list of documents runs as one padded batch and gives a list of unpadded traces.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> trace = sl.load().trace("a neural network")
+        >>> trace.prediction.label
+        'artificial intelligence'
+        >>> len(trace.attentions) == trace.layer_count
+        True
         """
         documents = documents_of(document)
         encodings = [self._reader.read(one) for one in ([document] if documents is None else documents)]

@@ -8,8 +8,8 @@ the sum of the scores of its instances in document d, c_d(w) how many there are,
     mean-present   1/|D_w| Σ_{d ∈ D_w} s_d(w) / c_d(w)   a long document counts as much as a short one
 
 By type all three are one pass over the tokens (each token carries c_d of its word), O(tokens) time and O(types) memory.
-By written word the instances of each document are added up first. Intervals (`metrics.statistics`) are computed for the
-words that are returned.
+By written word, the instances within each document are added up first. Intervals (`metrics.statistics`) are computed
+for the words that are returned.
 
 `compare_slices`: which words weigh more in one slice than in the other? v_d(w) is the score of word w in document d
 (rule "mean-all", 0 where it does not occur) or its mean over instances (rule "mean-present", only documents that
@@ -22,10 +22,10 @@ times, and a word is significant if its statistic
 
     T(w) = |Δ(w)| / (s(w) √(1/n_A + 1/n_B)),   s(w) the standard deviation of v(w) over both slices,
 
-exceeds the largest T of any word in all but 5 % of the permutations (maxT, Westfall & Young 1993). So among words that
-do not differ, one is found with a probability of at most 5 %, however small a slice is. A word must be in
-`min_documents` documents of the slice in which it is more frequent (rule "mean-present": of both), in the data and in
-every permutation: few documents with a rare word would otherwise be the largest T. Equal texts change slices together.
+exceeds the largest T of any word in all but 5 % of the permutations (maxT, Westfall & Young 1993). So the probability
+of reporting any word that does not differ is at most 5 %, however small a slice is. A word must be in `min_documents`
+documents of the slice in which it is more frequent (rule "mean-present": of both), in the data and in every
+permutation: otherwise a few documents with a rare word would give the largest T. Equal texts move together.
 O(permutations · occurrences).
 """
 
@@ -77,7 +77,7 @@ def aggregate(
 
     by: "word" as written, "type" in folded case, or "position" of tokens. method: by default the first of the run.
     class_: the class that the scores are for. rule: "mean-all" divides the sum of a word's scores by the number of
-    all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
+    all documents (the data-set table of the first paper), "mean-present" averages over the documents that contain
     the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
     documents. top: only this many with the largest and with the smallest scores. interval: add `low` and
     `high`, a 95 % interval over documents; words in fewer than six documents have none.
@@ -116,7 +116,7 @@ def aggregate(
 def explained_classes(store: Store, column: str, where: str | None) -> list[str]:
     """Return the classes (or the contrast) that the scores of these documents are for; none if they are for no class.
 
-    Scores for different classes have no common sum, and no difference that is due to the words.
+    Scores for different classes can be neither added up nor compared.
     """
     target = store.manifest["settings"]["target"]
     if target == ALL or (column in METHODS and not METHODS.get(column).class_specific):
@@ -243,7 +243,7 @@ PERMUTATIONS = 1000
 
 @dataclass(frozen=True)
 class SliceComparison:
-    """Words whose weight differs, largest difference first."""
+    """Words whose weights differ, largest difference first."""
 
     first: str
     """The SQL condition that selects the documents of the first slice."""
@@ -256,7 +256,7 @@ class SliceComparison:
     scores: str
     """The column of scores that was compared: the method, with the class if several were explained."""
     predicted: str | None
-    """The class that all compared documents are predicted as, if they were chosen by it."""
+    """The predicted class by which the compared documents were selected, if any."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per word: first, second (means), difference, low, high, p, p_corrected, documents of each."""
@@ -398,12 +398,12 @@ def permute_slices(
     total, count, rows = (np.asarray(part.sum(axis=0)).ravel() for part in (summed, counted, weights[:, None]))
     squares = np.asarray(summed.multiply(values).sum(axis=0)).ravel()
     size = count if rule == "mean-present" else rows
-    with np.errstate(invalid="ignore"):  # a word that no document holds
+    with np.errstate(invalid="ignore"):  # a word that occurs in no document
         variance = squares / size - (total / size) ** 2
         spread = np.sqrt(np.where(variance > 1e-12 * squares / size, variance, np.nan))
 
     def compare(in_first: FloatArray) -> tuple[FloatArray, ...]:
-        """Return means, counts, T and whether a word is in enough documents (R, K), for slices `in_first` (R, U)."""
+        """Return means, counts, T and whether each word is in enough documents (R, K), for slices `in_first` (R, U)."""
         sums, held = ((matrix.T @ in_first.T).T for matrix in (summed, counted))
         size = (in_first @ weights)[:, None]
         rest, other_held = rows - size, count - held

@@ -1,12 +1,12 @@
 """Read the Parquet files of a run, which may come from strangers: nothing is decoded or used before it is checked.
 
 Before decoding, the footer of every file is checked: columns and their types, rows, and bytes. A table that is queried
-is checked once; its footers are needed then anyway. While reading, every block of values is checked: ranges, missing
+is checked once, when its footers are read anyway. While reading, every block of values is checked: ranges, missing
 values, numbers that are not finite, names that the manifest does not know.
 
-Compression makes honest files smaller, too, but not without bounds: the values of a table may take `ALLOWANCE` bytes
-and `EXPANSION` times its size on disk. Columns of strings are read as dictionaries, so that one long string that is
-repeated many times is counted before it is copied.
+Honest files compress well too, but only so far: the decoded values of a table may take `ALLOWANCE` bytes plus
+`EXPANSION` times its size on disk. Columns of strings are read as dictionaries, so that a long string that is repeated
+many times is counted before it is copied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_ROWS = 10_000_000
 """Of one Parquet file."""
 DIGEST = r"^[0-9a-f]{32}$"
 UNIT = r"^[0-9]{6,10}-[0-9a-f]{10}$"
-"""The name of a unit, which is part of the names of its files."""
+"""Form of a unit's name, which is part of its file names."""
 _MAY_BE_MISSING = frozenset(
     {"id", "label", "error", "metadata", "pair", "windows", "type", "written", "received", "attended", "attending"}
     | {"special_share", "matters", "p_value", "fall", "random_mean", "check"}
@@ -41,7 +41,7 @@ _MAY_BE_MISSING = frozenset(
 
 
 class _Rule(NamedTuple):
-    """What the values of a column must be."""
+    """Constraints on the values of a column."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -54,7 +54,7 @@ _COUNT, _PROBABILITY = _Rule(0), _Rule(0, 1 + ABOVE_ONE)
 
 @dataclass
 class TableReader:
-    """Reads the tables of one run. The fields say what manifest and plan know about their values."""
+    """Reads the tables of one run; its fields are what manifest and plan say about their values."""
 
     storage: Storage
     characters: float = math.inf
@@ -65,10 +65,10 @@ class TableReader:
     classes: float = math.inf
     """Classes of the model."""
     problem: str = field(default="", init=False)
-    """What was wrong with the last table that could not be read: DuckDB raises an error of its own."""
+    """Why the last table could not be read; kept here because DuckDB raises an error of its own."""
 
     def open(self, table: str, names: Sequence[str]) -> CheckedTable:
-        """Return a table that consists of some files, and checks them when it is scanned."""
+        """Return a table made of the named files, which are checked when it is scanned."""
         sizes = self.storage.file_sizes(names)
         if large := [name for name in names if sizes[name] > LARGEST_FILE]:
             raise self.damaged(large[0], f"it is larger than {LARGEST_FILE // 1_000_000:,} MB.")
@@ -97,13 +97,13 @@ class TableReader:
         return self.open(table, [name]).scanner().to_reader().read_all()
 
     def damaged(self, name: str, reason: str) -> InputError:
-        """Return, and remember, what is wrong with a file or a table."""
+        """Return an InputError about a damaged file or table, and remember its message."""
         self.problem = f"'{self.storage.path}/{quote(name)}' is damaged: {reason}"
         return InputError(self.problem)
 
     def rules(self, table: str) -> Mapping[str, _Rule]:
-        """Return what the columns of a table must hold; other columns only have to be finite and not missing."""
-        # Numbers of rows are those of the data set, of which a selection holds only some.
+        """Return the rules for the columns of a table; all other columns only have to be finite and not missing."""
+        # Row numbers count the rows of the data set, of which a selection contains only some.
         document = {"document": _COUNT, "digest": _Rule(pattern=DIGEST)}
         methods = _Rule(choices=pa.array(self.methods, pa.string()))
         of_table: dict[str, dict[str, _Rule]] = {
@@ -133,7 +133,7 @@ class TableReader:
         return {**document, **of_table.get(table, {})}
 
     def _score_columns(self, name: str, schema: pa.Schema) -> list[pa.Field]:
-        """Return the columns of scores in a file of tokens; each is of a method, or of one and a class."""
+        """Return the score columns of a tokens file; each belongs to a method, or to a method and a class."""
         known = set(tables.SCHEMAS["tokens"].names)
         columns = [column for column in schema if column.name not in known]
         if wrong := {column.name for column in columns}.difference(self.score_names):
@@ -145,7 +145,7 @@ class TableReader:
 
 
 class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow has no types
-    """A data set of Arrow, which DuckDB scans; both ask `scanner` for every reading."""
+    """An Arrow data set that DuckDB scans; every read goes through `scanner`."""
 
     def prepare(self, reader: TableReader, table: str, sizes: Mapping[str, int]) -> None:
         """Set what is checked; Arrow defines the constructor."""
@@ -165,16 +165,16 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
         return _CheckedScanner(self, super().scanner(**choices))
 
     def _check_footer(self, fragment: Any, name: str, size: int) -> None:
-        """Check columns, rows and bytes of a file; its values have not been decoded yet."""
+        """Check columns, rows and bytes of a file before its values are decoded."""
         columns = {column.name: column.type for column in fragment.physical_schema}
         if len(columns) != len(fragment.physical_schema):
-            raise self._reader.damaged(name, "two columns have one name.")
+            raise self._reader.damaged(name, "two columns have the same name.")
         for expected in self.schema:
             given = columns.pop(expected.name, None)
             if given is None:
                 raise self._reader.damaged(name, f"there is no column '{quote(expected.name)}'.")
             if not _same_type(given, expected.type):
-                raise self._reader.damaged(name, f"the column '{quote(expected.name)}' is of another type.")
+                raise self._reader.damaged(name, f"the column '{quote(expected.name)}' has the wrong type.")
         if columns:
             raise self._reader.damaged(name, f"there is an unknown column '{quote(min(columns))}'.")
         footer = fragment.metadata
@@ -184,10 +184,10 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
             values = sum(group.column(place).num_values for group in groups for place in range(footer.num_columns))
         stated = sum(group.total_byte_size for group in groups)
         if not 0 <= footer.num_rows <= MOST_ROWS or max(8 * values, stated) > _most_bytes(size) or values < 0:
-            raise self._reader.damaged(name, f"{footer.num_rows:,} rows are too much for its {size:,} bytes.")
+            raise self._reader.damaged(name, f"{footer.num_rows:,} rows are too many for {size:,} bytes.")
 
     def blocks(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        """Yield the blocks of a scan, each after its values were checked."""
+        """Yield the blocks of a scan after checking their values."""
         left = _most_bytes(sum(self._sizes.values()))
         try:
             for block in reader:
@@ -196,7 +196,7 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
                 for name, values in zip(block.schema.names, block.columns, strict=True):
                     left -= _decoded_bytes(values)
                     if left < 0:
-                        raise self._reader.damaged(self._table, "its values are too much for its bytes on disk.")
+                        raise self._reader.damaged(self._table, "its values are too large for its size on disk.")
                     if (wrong := self._find_wrong(name, values)) is not None:
                         raise self._reader.damaged(self._table, f"'{quote(name)}' {wrong}.")
                 yield block
@@ -227,7 +227,7 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
 
 
 class _CheckedScanner:
-    """What DuckDB needs of a scanner."""
+    """The part of the scanner interface that DuckDB uses."""
 
     def __init__(self, table: CheckedTable, scanner: dataset.Scanner) -> None:
         self._table, self._scanner = table, scanner
@@ -240,9 +240,9 @@ class _CheckedScanner:
 
 def _find_wrong_text(rule: _Rule, texts: pa.Array) -> str | None:
     if rule.choices is not None and not pc.all(pc.is_in(texts, rule.choices), min_count=0).as_py():
-        return "has a value that the run does not know"
+        return "has a value that does not belong to the run"
     if rule.pattern is not None and not pc.all(pc.match_substring_regex(texts, rule.pattern), min_count=0).as_py():
-        return "has a value of another form"
+        return "has a value in an unexpected format"
     return None
 
 
@@ -264,7 +264,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _path(column: pa.Field) -> str:
-    """Return where Parquet keeps the values of a column."""
+    """Return the path of a column's values inside a Parquet file."""
     return f"{column.name}.list.element" if pa.types.is_list(column.type) else str(column.name)
 
 

@@ -118,7 +118,7 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
 
 
 def _require_importance(trace: Trace) -> Any:
-    """Make the pass of the methods record the gradients of head weights; return a function for the raw importance."""
+    """Make the shared pass record the gradients of head weights; return a function that computes raw importance."""
     try:
         trace.require("head_importance")
     except UnsupportedError:
@@ -256,7 +256,7 @@ def _token_columns(
 
 
 def _join_columns(documents: Sequence[ScoreColumns], schema: pa.Schema) -> pa.Table:
-    """Return the tokens of all documents as one table; what was not measured in a document is null."""
+    """Return the tokens of all documents as one table, with nulls for whatever a document has no values of."""
 
     def values(columns: ScoreColumns, field: pa.Field) -> pa.Array:
         if field.name not in columns:
@@ -330,7 +330,7 @@ class Outcome:
     failed: int
     """Documents that failed."""
     cpu_seconds: float
-    """Computing time, with that of reading and writing the files."""
+    """Computing time in seconds, including reading and writing the files."""
     worn: bool = False
     """Whether the process occupies much more memory than at first and should be replaced."""
 
@@ -346,7 +346,7 @@ class UnitWorker:
         exempt_loaded_objects()
 
     def close(self) -> None:
-        """Undo what concerns the whole process; necessary only if the process goes on with something else."""
+        """Undo process-wide changes; only needed if the process goes on to do other work."""
         gc.unfreeze()
 
     def compute(self, unit: str) -> Outcome:
@@ -395,7 +395,7 @@ class _AttemptLog:
         self._first_line = f"run {run}\n"
 
     def deaths(self) -> Counter[int]:
-        """Return how often each document was started and never finished; begin a new log if there is none."""
+        """Return how often each document was started but not finished; begin a new log if there is none."""
         counts: Counter[int] = Counter()
         check_regular(self.path, UsageError)
         first = self._read_beginning()
@@ -410,7 +410,7 @@ class _AttemptLog:
         return counts
 
     def _read_beginning(self) -> bytes:
-        """Return as many bytes as the first line has; none if there is no log."""
+        """Return as many bytes of the log as its first line should have; none if there is no log."""
         if not self.path.exists():
             return b""
         with self.path.open("rb") as file:

@@ -1,8 +1,8 @@
 """CorpusSummary: the numbers that the page of a corpus shows, computed from a store.
 
-Its reader explores which words decide for which class, in which documents, and how strongly. For every
-class, the words with the largest total score |Σ_d s_d(w)| are listed with their score in each document, so that totals
-can be made for any selection of documents; of every document its strongest words are named.
+The page shows which words decide for which class, in which documents, and how strongly. For every class, the words with
+the largest total score |Σ_d s_d(w)| are listed with their score in each document, so that totals can be computed for
+any selection of documents; each document lists its strongest words.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LISTED = 20_000
 EXCERPT = 140
 """Characters of a text that the index shows, at most."""
 SEARCHED = 20_000_000
-"""Characters of all listed texts up to which the index can be searched for every word, not only for the excerpts'."""
+"""Characters of all listed texts up to which the index can be searched for whole texts, not only for excerpts."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class CorpusSummary:
 
 
 def summarise(store: Store) -> CorpusSummary:
-    """Compute everything the page shows but the documents themselves."""
+    """Return everything the page shows except the documents themselves."""
     manifest = store.manifest
     store.check_unique("texts", "document")
     counts = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
@@ -114,7 +114,7 @@ _OF_STORE = (
     *("row", "document", "id", "label", "label_class", "prediction", "prediction_class", "probability", "correct"),
     *("tokens", "words", "dropped", "status", "error", "digest"),
 )
-"""Columns of `documents` that are no fields of the data set."""
+"""Columns of `documents` that are not fields of the data set."""
 _LISTED = (*_OF_STORE, "verdict", "fall", "excerpt", "vocabulary")
 
 
@@ -193,9 +193,9 @@ class ClassWords:
 
     target: str
     scores: pd.DataFrame
-    """Word, document, score: one row per word and document that holds it."""
+    """Word, document, score: one row per word and document that contains it."""
     quiet: frozenset[str]
-    """Those that are stop words or punctuation."""
+    """The listed words that are stop words or punctuation."""
 
 
 def class_words(store: Store, documents: pd.Series) -> tuple[ClassWords, ...]:
@@ -232,7 +232,7 @@ def strongest_words(store: Store, documents: pd.Series) -> dict[int, dict[str, f
 
 
 def _classes(store: Store) -> Iterator[tuple[str, str, str]]:
-    """Yield each explained class with its column of scores and an SQL condition on the tokens it is for."""
+    """Yield each explained class with its score column and an SQL condition that selects its tokens."""
     method, target = store.methods[0], store.manifest["settings"]["target"]
     if target == PREDICTED:
         predicted = store.sql(

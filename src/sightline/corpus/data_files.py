@@ -132,7 +132,7 @@ def _utf8_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: b
     for number, line in enumerate(lines, start=1):
         if len(line) > longest:
             raise _line_too_long(path, number, longest)
-        if _is_no_text(line, number):
+        if _is_binary(line, number):
             raise _not_text(path, number)
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -169,7 +169,7 @@ def _utf16_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: 
         for number, line in enumerate(iter(lambda: text.readline(longest + 1), ""), start=1):
             if len(line) > longest:
                 raise _line_too_long(path, number, longest)
-            if _is_no_text(line, number):
+            if _is_binary(line, number):
                 raise _not_text(path, number)
             yield line
     except UnicodeError:
@@ -185,8 +185,8 @@ def _line_too_long(path: Path, number: int, longest: int) -> InputError:
     )
 
 
-def _is_no_text(line: str | bytes, number: int) -> bool:
-    """Whether a line is not part of a text file; the first, which may be a header, has no NUL bytes at all."""
+def _is_binary(line: str | bytes, number: int) -> bool:
+    """Whether a line cannot belong to a text file; the first, which may be a header, must have no NUL byte at all."""
     return looks_binary(line) or (number == 1 and (b"\0" in line if isinstance(line, bytes) else "\0" in line))
 
 

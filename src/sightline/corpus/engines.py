@@ -72,7 +72,7 @@ MOST_FAILED_STARTS = 3
 
 class _Worker(Child):
     unit: str | None = None
-    """The unit that it computes."""
+    """The unit that is being computed."""
     ready = False
     """Whether the model is loaded."""
 

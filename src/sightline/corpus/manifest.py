@@ -1,8 +1,8 @@
 """manifest.json: the identity of a run, so that it is resumed only with the same model, data and settings.
 
 Hashes of the weights, the settings and the tokenizer of the model, and of the names and contents of all data files are
-compared, as are the selection of rows and the settings. Versions of libraries are recorded; if a run is resumed with
-other versions, all of them are.
+compared, as are the selection of rows and the settings. Library versions are recorded; if a run is resumed with other
+versions, both sets are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMPARED = ("model", "data", "selection", "settings")
 _MAY_CHANGE = frozenset(
     {"model.name", "data.source", "data.state", "settings.unit_documents", "settings.unit_characters"}
 )
-"""Fields that may differ when a run is resumed: a folder may be moved, a file copied, and the plan that exists is kept
+"""Fields that may differ when a run is resumed: a folder may be moved, a file copied, and an existing plan is kept
 whatever the size of its units."""
 _HASHES = {
     "model.weights": "the weights of the model have changed",
@@ -50,7 +50,7 @@ _HASHES = {
 }
 """What the message says instead of two hashes."""
 _NOT_COMPUTED = frozenset({"architectures", "dtype", "transformers_version", "_name_or_path", "id2label", "label2id"})
-"""Settings of a model that do not change what it computes, or that are compared by themselves."""
+"""Settings of a model that do not change what it computes, or that are compared separately."""
 
 
 def describe_run(model: Model, data: Mapping[str, Any], selection: Selection, settings: RunSettings) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class ManifestRecord(FileRecord):
     plan: _PlanRecord | None
 
     def require(self) -> None:
-        """Raise ValueError if an entry that is read later is not what it must be."""
+        """Raise ValueError if an entry that is read later is invalid."""
         if self.model.task not in TASKS:
             raise ValueError(f"model.task must be one of {', '.join(TASKS)}, not '{quote(self.model.task)}'")
         if not isinstance(self.data.get("source"), str | None):
@@ -207,7 +207,7 @@ class ManifestRecord(FileRecord):
         if not methods or not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
             raise ValueError("settings.methods must name methods")
         if not taken.isdisjoint(method.casefold() for method in methods):
-            raise ValueError("settings.methods must not be called like a column of the tokens")
+            raise ValueError("settings.methods must not contain the name of a column of tokens")
         _check_target(self.settings.get("target"), self.model.labels)
         if any(set(versions) != set(_VERSIONS) for versions in self.versions):
             raise ValueError(f"versions must be those of {', '.join(_VERSIONS)}")
@@ -230,14 +230,14 @@ def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
 
 
 def is_longer_run(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
-    """Return whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
+    """Return whether the requested run has a larger limit, or none, so that its rows begin with the recorded ones."""
     before, now = recorded["selection"]["limit"], requested["selection"]["limit"]
     # A sample of more rows is another sample.
     return requested["selection"]["sample"] is None and before is not None and (now is None or now > before)
 
 
 def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
-    """Raise UsageError that names every difference if the run in the folder is another one, and not just shorter."""
+    """Raise UsageError naming every difference if the folder contains another run, rather than a shorter one."""
     may_change = _MAY_CHANGE | {_LIMIT} if is_longer_run(recorded, requested) else _MAY_CHANGE
     differences = {
         name: f"{name}: {_HASHES[name]}"

@@ -1,14 +1,14 @@
 """The plan of a run: the data set divided into work units, which depends only on the data and the settings.
 
 The rows are read once, in blocks that fit in memory. Within a block, documents are sorted by length and divided into
-units, so that the documents of a unit cost about the same; a row whose text occurred before adds no new document. The
+units, so that the documents of a unit cost about the same; a row that repeats an earlier text adds no document. The
 texts of each unit are written to a separate file, so that workers only need the name of a unit.
 
 A unit is named by its number and the hash of its documents, the plan by the hash of its units. Memory: one block, and
 16 bytes per document for its digest.
 
-A plan can be extended by the rows that follow its own: they are divided into further units, and everything that was
-written before stays as it is. Until the manifest records the longer plan, the shorter one is valid.
+A plan can be extended by the rows that follow it: they are divided into further units, and nothing written before
+changes. Until the manifest records the longer plan, the shorter one is valid.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Plan:
 def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, before: Plan | None = None) -> Plan:
     """Read all rows, write the texts of each unit and the list of units, and return the plan.
 
-    before: a plan of the first of these rows, in the same folder, which is extended by the others.
+    before: a plan of the first rows, in the same folder, which is extended by the rest.
     """
     if before is None:
         before = Plan((), (), (), rows=0, unreadable=0, blocks=0)
@@ -132,7 +132,7 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
 def read_plan(folder: RunFolder, recorded: Mapping[str, Any]) -> Plan:
     """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest.
 
-    What an interrupted extension of the plan wrote is left out.
+    Files left by an interrupted extension are ignored.
     """
     units = TableReader(folder.storage).read("units", UNITS)[: recorded["units"]]
     names, sizes, characters = (tuple(units[name].to_pylist()) for name in ("unit", "documents", "characters"))
@@ -182,7 +182,7 @@ def _record(row: Row, first_rows: dict[bytes, int], documents: list[PlannedDocum
 
 
 def metadata_of(example: Example) -> str:
-    """Return the other fields of a row as JSON; numbers that are not finite are missing."""
+    """Return the other fields of a row as JSON, with null for numbers that are not finite."""
     finite = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in example.metadata.items()

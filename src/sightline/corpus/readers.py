@@ -7,8 +7,8 @@ A folder of text, HTML, Word, OpenDocument and PDF files has one row per file, i
     letters/complaints/a.txt  →  {"text": …, "label": "complaints", "id": "complaints/a.txt"}
 
 Files directly in the folder have no label. Files are read in the order of their names. A document that cannot be read
-(a scan without text, a link that leads out of the folder) is a row that holds the error instead of a text, so that the
-others are explained. Devices, pipes and hidden files are passed over. A warning says how many other files there are.
+(a scan without text, a link that leads out of the folder) becomes a row with an error instead of a text, so that the
+others are explained. Devices, pipes and hidden files are skipped. A warning counts all other files.
 
 Data sets of the Hugging Face `datasets` library are a saved folder, or a hub id written as hf://name. The library is an
 optional extra and only provides rows. Only hf:// uses the network, and no code that comes with a data set is run (the
@@ -138,9 +138,9 @@ def _choose_splits(loaded: Any, split: str | None, source: str) -> list[tuple[di
 
 
 def _single_row(table: Any) -> Mapping[str, Any]:
-    """Return the row of a table of one row, after a check that its offsets stay within its buffers.
+    """Return the row of a one-row table, after checking that its offsets stay within its buffers.
 
-    Arrow maps a file without looking at it, and following damaged offsets would end the process.
+    Arrow maps a file without validating it, and following damaged offsets would crash the process.
     """
     table.validate(full=True)
     row: Mapping[str, Any] = table.to_pylist()[0]
@@ -200,7 +200,7 @@ def read_examples(
 
 
 def number_repeated_ids(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples with "#2", "#3" … appended to ids that occurred before, unless a row is called so itself."""
+    """Return the examples with "#2", "#3" … appended to repeated ids, skipping ids that a row already has."""
     examples = list(examples)
     taken = {example.id for example in examples}
     numbered: list[Example] = []
@@ -248,7 +248,7 @@ def select_rows(
 
 
 def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:
-    """Return the rows, and whether the split remains to be selected by the field 'split'."""
+    """Return the rows, and whether they still have to be filtered by the field 'split'."""
     if str(path).startswith(HUB):
         return hub_rows(str(path), split, limit), False
     place = Path(path).expanduser()
@@ -302,7 +302,7 @@ _MOST_SUFFIXES = 5
 
 
 def is_text_folder(path: Path) -> bool:
-    """Return whether the folder, or one of its sub-folders, holds a document."""
+    """Return whether the folder, or one of its sub-folders, contains a document."""
     return next(_files(path), None) is not None
 
 

@@ -100,7 +100,7 @@ def _explanation(
     scores = tokens[record["column"]].to_numpy()
     values = {name: _json(record[name], name) for name in ("target", "checks", "options", "check")}
     if isinstance(values["check"], dict):
-        # It was made for the scores before they were rounded.
+        # Computed from the scores before they were rounded.
         values["check"]["fingerprint"] = fingerprint_scores(scores)
     return Explanation.from_record(
         {

@@ -3,9 +3,9 @@
     storage_at("explained")            a folder; `file://` URIs are folders, too
     storage_at("s3://bucket/explained")
 
-A run relies on one promise: a file is complete or absent. A folder keeps it by renaming (`files.writing`), an object
-store because an object appears when its upload is complete. Other file systems (SFTP, HTTP, archives) do neither
-through fsspec and are refused. Only a folder can be locked: no object store offers a lock that ends with its
+A run relies on one guarantee: a file is complete or absent. A folder gives it by renaming (`files.writing`), an object
+store because an object appears only when its upload is complete. Other file systems (SFTP, HTTP, archives) give no such
+guarantee through fsspec and are refused. Only a folder can be locked: no object store has locks that end with the
 process.
 
 The layout of the folder (`RunFolder`):
@@ -97,7 +97,7 @@ class LocalFolder:
         sizes: dict[str, int] = {}
         for folder in {str(PurePosixPath(name).parent) for name in names}:
             if (self._folder / folder).resolve() != self._folder.resolve() / folder:
-                continue  # a link: each file is looked at by itself
+                continue  # a link: every file is checked individually
             with suppress(OSError), os.scandir(self._folder / folder) as entries:
                 plain = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
                 sizes |= {f"{folder}/{entry.name}": entry.stat(follow_symlinks=False).st_size for entry in plain}
@@ -105,10 +105,10 @@ class LocalFolder:
 
     def _file_size(self, name: str) -> int:
         path = regular_file(self._folder, name, InputError)
-        return _check_found(path, f"{self.path}/{name}").stat().st_size
+        return _require_file(path, f"{self.path}/{name}").stat().st_size
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under a temporary name and rename it; raise UsageError if that would replace another's table.
+        """Write a file under a temporary name and rename it; raise UsageError if that would replace a foreign table.
 
         A run that was killed while it planned leaves tables that no record names; these are replaced.
         """
@@ -131,7 +131,7 @@ class LocalFolder:
         """Lock the folder for this process; the system releases the lock when the process ends, however it ends.
 
         Where there are no locks (Windows, some network drives), nothing keeps two runs apart.
-        Whoever has the lock removes what killed processes left half written, those of an earlier run and its own.
+        The holder of the lock removes half-written files of killed processes, of earlier runs and its own.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ class LocalFolder:
     def attempt_log(self, run: str, unit: str) -> Path:
         """Return the path of a log in the folder, where all workers of all machines see it.
 
-        It has the same name in every run, so that one that a killed run left is replaced.
+        It has the same name in every run, so that a log left by a killed run is replaced.
         """
         return own_path(self._folder, f"{_ATTEMPTS}/{unit}.log")
 
@@ -211,7 +211,7 @@ class ObjectStore:
                 entries = self._filesystem.ls(prefix, detail=True)
                 sizes |= {entry["name"].strip("/"): entry["size"] for entry in entries if entry["type"] == "file"}
         found = {name: sizes.get(self._at(name).strip("/")) for name in names}
-        return {name: _check_found(size, f"{self.path}/{name}") for name, size in found.items()}
+        return {name: _require_file(size, f"{self.path}/{name}") for name, size in found.items()}
 
     def write(self, name: str, content: bytes) -> None:
         """Upload an object, which appears when the upload is complete."""
@@ -248,7 +248,7 @@ class ObjectStore:
 
     @contextmanager
     def _named_errors(self, verb: str, name: str) -> Iterator[None]:
-        """Raise a UsageError for what the client of the store raises, except for a missing object."""
+        """Turn every exception of the store's client into a UsageError, except for a missing object."""
         try:
             yield
         except FileNotFoundError:
@@ -259,7 +259,7 @@ class ObjectStore:
 
 
 def _is_own_table(path: Path) -> bool:
-    """Return whether a run wrote a table: its schema says so."""
+    """Return whether a table was written by a run, which its schema records."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -270,13 +270,13 @@ def _is_own_table(path: Path) -> bool:
 
 
 def _check_length(content: bytes, limit: int, path: str) -> bytes:
-    """Return the content, of which one byte too many was asked for."""
+    """Return the content; raise InputError if it is longer than `limit` (the read requested one byte more)."""
     if len(content) > limit:
         raise InputError(f"'{path}' is larger than {limit:,} bytes.")
     return content
 
 
-def _check_found(found: _T | None, path: str) -> _T:
+def _require_file(found: _T | None, path: str) -> _T:
     if found is None:
         raise InputError(f"'{path}' is missing. Start the run again, or restore the file.")
     return found
@@ -348,9 +348,8 @@ class RunFolder:
         """Write a table to a Parquet file, completely or not at all."""
         from pyarrow import parquet
 
-        # Positions rise in small steps, so their differences are short; floating-point numbers compress better with
-        # bytes of equal significance together. A dictionary, best for all other columns, would hold every such value
-        # once.
+        # Positions rise in small steps, so they are stored as differences; floating-point numbers compress better with
+        # bytes of equal significance together. A dictionary, best for all other columns, would list each of them once.
         encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
         content = io.BytesIO()
         parquet.write_table(

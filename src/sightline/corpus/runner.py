@@ -3,8 +3,8 @@
     sl.run("tickets.csv", "my-model", methods=["attcat", "rollout"], out="explained")
     store = sl.open_run("explained")
 
-The same call continues a run, and a larger limit extends it. What is finished is never computed again; a changed
-model, setting or data file is refused with the difference.
+The same call resumes a run, and a larger limit extends it. Finished documents are never computed again; a changed
+model, setting or data file raises an error that names the difference.
 
 Progress is reported as a `RunProgress`; the command line shows it as a bar, or in logs as one line per minute.
 """
@@ -47,7 +47,7 @@ class RunProgress:
     """The progress of a run, which `run` passes to `progress` after every unit, and before the first if it resumes."""
 
     total: int
-    """Documents of the data set, each counted once however often it occurs."""
+    """Distinct documents of the data set."""
     before: int
     """Documents that were computed before this run was started or resumed."""
     done: int = 0
@@ -55,7 +55,7 @@ class RunProgress:
     failed: int = 0
     """Documents that failed since then."""
     cpu_seconds: float = 0.0
-    """Computing time of the workers since then, without that of loading the model."""
+    """Computing time of the workers since then, without loading the model."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -146,6 +146,16 @@ def run(
     retry_failed: compute failed documents again.
     options: options by method.
     settings: the other fields of `RunSettings`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> store = sl.run(texts, sl.load(), methods=["attcat"], out="explained")
+    >>> store.documents()["prediction"].tolist()
+    ['artificial intelligence', 'programming languages']
+    >>> sl.open_run("explained").methods
+    ('attcat',)
     """
     if isinstance(methods, str):
         methods = (method_name(methods),)
@@ -213,7 +223,7 @@ def _model_source(model: str | Path | ModelSource | Model | None) -> ModelSource
 
 
 def _check_request(model: Model, settings: RunSettings) -> None:
-    """Raise before anything is written if no document could be explained like this."""
+    """Raise an error before anything is written if these settings cannot explain any document."""
     for name in settings.methods:
         METHODS.get(name).check_options(dict(settings.options.get(name, {})))
     if unknown := [name for name in settings.options if name not in settings.methods]:
@@ -224,15 +234,15 @@ def _check_request(model: Model, settings: RunSettings) -> None:
             class_index(part, model.labels)
     columns = list(score_columns(settings, model.labels).values())
     if len({column.casefold() for column in columns}) < len(columns):
-        raise OptionError("Two classes have names that differ in case only; explain one class at a time.")
+        raise OptionError("Two classes have names that differ only in case; explain one class at a time.")
 
 
 def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, settings: RunSettings) -> Plan:
-    """Return the plan: the one that was written before, after checking that it is of this run, longer, or new."""
+    """Return the plan of the run: the recorded one (after checking that it belongs to the run), extended, or new."""
     recorded = manifests.read_manifest(folder)
     _check_own(folder, recorded)
     before = None
-    if recorded is None or recorded["plan"] is None:  # nothing was computed, so the run may be another one
+    if recorded is None or recorded["plan"] is None:  # nothing was computed, so any run may start here
         requested = manifests.describe_run(model, manifests.describe_data(data), selection, settings)
         recorded = requested
         manifests.write_manifest(folder, recorded)
@@ -247,15 +257,15 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
     if before is not None and not manifests.is_longer_run(recorded, requested):
         return before
     labels: dict[Label | None, None] = {}
-    plan = write_plan(folder, _noting_labels(stream_examples(data, selection), labels), settings, before)
+    plan = write_plan(folder, _collect_labels(stream_examples(data, selection), labels), settings, before)
     if model.network.task.has_named_classes:
-        classes_of(labels, model.labels)  # refuses a column that holds names and numbers of classes
+        classes_of(labels, model.labels)  # raises an error if the column mixes names and numbers of classes
     manifests.write_manifest(folder, {**recorded, "selection": requested["selection"], "plan": plan.to_dict()})
     return plan
 
 
-def _noting_labels(rows: Iterable[Row], labels: dict[Label | None, None]) -> Iterator[Row]:
-    """Yield the rows, and note each label once, in their order."""
+def _collect_labels(rows: Iterable[Row], labels: dict[Label | None, None]) -> Iterator[Row]:
+    """Yield the rows, and add each new label to `labels`, in order."""
     for row in rows:
         if row.example is not None:
             labels[row.example.label] = None

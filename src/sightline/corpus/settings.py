@@ -1,4 +1,4 @@
-"""What a run computes and with which model: plain values that are sent to workers and recorded in the manifest."""
+"""The model and the settings of a run: plain values that are sent to workers and recorded in the manifest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RunSettings:
     target: str | int | tuple[int | str, int | str] = PREDICTED
     """A class or contrast to explain in all documents, "predicted", or "all" for every class."""
     truncate: bool = False
-    """Cut off what the model cannot read at once, instead of reading a long document in windows."""
+    """Truncate documents to what the model reads at once, instead of reading them in windows."""
     measures: tuple[Measure, ...] = MEASURES
     """What is measured of attention: received attention, counts of the top-k partners, importance of heads, and
     similarity of attention and attribution; not in documents that are read in windows."""

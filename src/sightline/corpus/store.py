@@ -1,4 +1,4 @@
-"""Store: the results of a run, asked with SQL (DuckDB; the Parquet files are streamed, not loaded).
+"""Store: the results of a run, queried with SQL (DuckDB; the Parquet files are streamed, not loaded).
 
     store = sl.open_run("explained")
     store.documents()                       one row per row of the data set
@@ -117,7 +117,7 @@ class Store:
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The database in which the views are. It opens no files; the views read those of the run through Arrow."""
+        """The database that contains the views. It opens no files: the views read the run through Arrow."""
         connection = duckdb.connect()
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
@@ -141,7 +141,7 @@ class Store:
             max(self.plan.characters, default=0),
             self.methods,
             (*self.methods, *(f"{method}:{label}" for method in self.methods for label in by_class)),
-            # The number of an answer is that of its first token.
+            # The number of an answer is the index of its first token.
             math.inf if self.manifest["model"]["task"] == "question_answering" else len(self.labels),
         )
 
@@ -189,7 +189,7 @@ class Store:
         return [str(column[0]) for column in described if column[0] not in known]
 
     def _label_classes(self, labels: list[str | None]) -> dict[Label, int | None]:
-        """Return the class that each label of the data means, None if the model has no such class."""
+        """Return the class that each label of the data stands for, None if the model has no such class."""
         task = TASKS[self.manifest["model"]["task"]]
         if not task.classes_are_tokens:
             return classes_of(labels, self.labels) if task.has_named_classes else {}
@@ -212,7 +212,7 @@ class Store:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Raise what a reader of tables found, or an OptionError, for what DuckDB raises."""
+        """Turn an exception of DuckDB into the error of the table reader that caused it, or into an OptionError."""
         self._reader.problem = ""
         try:
             yield
@@ -230,7 +230,7 @@ class Store:
     def documents(self, where: str | None = None) -> pd.DataFrame:
         """Return one row per row of the data set: label, prediction, probability, correct, status, error, other fields.
 
-        A field of the data set that is called like one of these columns is preceded by "data_".
+        A field of the data set with the name of one of these columns gets the prefix "data_".
 
         where: an SQL condition on these columns, for example "NOT correct AND probability > 0.9".
         """
@@ -264,8 +264,8 @@ class Store:
     def similarity(self, *, seed: int = 0) -> pd.DataFrame:
         """Return how similar attention and attribution are: mean over documents with interval, beside chance.
 
-        scaled_by_document: heads are weighted by their importance in each document; `inspect_dataset` weights them by
-        that over the data set. Where all classes were explained, the attribution is that of the predicted class.
+        scaled_by_document: heads are weighted by their importance in each document; `inspect_dataset` uses their
+        importance over the data set. Where all classes were explained, the predicted class is compared.
         """
         import pandas as pd
 
@@ -288,7 +288,7 @@ class Store:
         return rebuild_report(self, self.find_row(identity))
 
     def find_row(self, identity: int | str) -> int:
-        """Return the number of the row that is meant by a number, an `id` or a digest."""
+        """Return the number of the row with this number, `id` or digest."""
         named = isinstance(identity, str)
         condition, value = ("id = $1 OR digest = $1", identity) if named else ("row = $1", int(identity))
         query = f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1"
@@ -302,7 +302,7 @@ class Store:
     def score_column(self, method: str | None, class_: str | int | None) -> tuple[str, str | None]:
         """Return the column of scores of a method and class, and the class that documents must be explained for.
 
-        The latter is None if all documents were explained for the class.
+        The class is None if all documents were explained for the same one.
         """
         method = self.methods[0] if method is None else method
         if method not in self.methods:
@@ -346,8 +346,8 @@ _NUMBER = r"\s*[+-]?\d{1,31}(\.\d*)?([eE][+-]?\d{1,3})?\s*"
 def metadata_columns(connection: duckdb.DuckDBPyConnection, taken: Sequence[str]) -> str:
     """Return the SQL for one column per field of `rows.metadata`, each after a comma; "" if there are none.
 
-    A column whose values are all numbers holds numbers, with missing ones for empty cells. A field of a name that is
-    taken is preceded by "data_".
+    A column whose values are all numbers becomes numeric, with nulls for empty cells. A field whose name is taken gets
+    the prefix "data_".
     """
     names = {name.casefold() for name in taken}
     keys = connection.execute(

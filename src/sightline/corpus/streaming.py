@@ -5,7 +5,7 @@
 
 Three filters, applied in this order: `where` keeps the rows for which an SQL condition on their fields holds, `limit`
 the first N of those, `sample` a seeded random subset of the rest. A row that cannot be used (a number instead of
-a text) is yielded with its error, so that one bad row does not cost the others.
+a text) is yielded with its error, so that one bad row does not stop the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BATCH_ROWS = 1024
 _NUMBER = re.compile(
     r"\s*[+-]?(?P<whole>\d{1,31}|(?=\.\d))(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?\s*", re.ASCII
 )
-"""A number in a text, with blanks around it or not; ".5" as well, which DuckDB reads as a number too."""
+"""A number in a text, with or without blanks around it; also ".5", which DuckDB reads as a number."""
 _ROW = "_sightline_row"
 """Column of the place of a row in its batch."""
 SourceRow = tuple[int, str, Mapping[str, Any]]
@@ -87,7 +87,7 @@ def _from_path(path: str | Path, selection: Selection) -> Iterator[Row]:
     ahead = selection.limit if selection.where is None else None
     rows: Iterator[SourceRow] = select_rows(path, columns, selection.split, ahead)
     if selection.where is not None:
-        # The rows are read twice: only all cells of a column together say whether it holds numbers.
+        # The rows are read twice: whether a column is numeric depends on all of its cells.
         numbers = _number_fields(fields for _, _, fields in select_rows(path, columns, selection.split, None))
         rows = _satisfying(rows, selection.where, numbers)
     for number, place, fields in rows:
@@ -106,7 +106,7 @@ def _from_memory(source: Any, selection: Selection) -> Iterator[Row]:
 
 
 def _number_fields(rows: Iterable[Mapping[str, Any]]) -> dict[str, type[int] | type[float]]:
-    """Return the fields whose cells are texts that are all numbers or empty, as CSV files write numbers.
+    """Return the fields whose cells are all numeric or empty strings, as in CSV files.
 
     DuckDB would otherwise cast the cells to the type of the number they are compared with, and round them. Whole
     numbers of which some have leading zeros (postcodes) or more than 64 bits are names.

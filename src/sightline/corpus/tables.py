@@ -129,14 +129,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 
 
 SIGNIFICANT_BITS = 20
-"""Of the 24 of single precision: the error, 5e-7 of a score, is that of computing it in single precision."""
+"""Of the 24 bits of single precision: the relative error, 5e-7, is that of computing in single precision."""
 
 
 def round_to_bits(values: npt.NDArray[np.floating[Any]], bits: int = SIGNIFICANT_BITS) -> npt.NDArray[np.float32]:
     """Return values rounded to `bits` significant binary digits, ties to even; relative error at most 2^-bits.
 
-    With v = m 2^e and 1/2 ≤ |m| < 1 that is round(m 2^bits) 2^(e - bits). Of the four bytes of a single-precision
-    number the last then has few values, and the last bytes of a column, stored together, compress well.
+    With v = m 2^e and 1/2 ≤ |m| < 1 that is round(m 2^bits) 2^(e - bits). The last of the four bytes of a
+    single-precision number then takes few values, and the last bytes of a column, stored together, compress well.
     """
     mantissa, exponent = np.frexp(values.astype(np.float64))
     rounded: npt.NDArray[np.float64] = np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)

@@ -1,4 +1,4 @@
-"""Measuring explanations over a data set: tables with intervals, comparisons, sanity."""
+"""Measurements of explanations over a data set: tables with intervals, comparisons, sanity tests."""
 
 from sightline.evaluation.comparison import compare, consistency
 from sightline.evaluation.data_set import evaluate

@@ -9,7 +9,7 @@ with its chance level, the value for the same token scores in shuffled order (`c
 - *models* (several models, or one trained with several seeds): every pair of models, for each method; `consistency`
   keeps to the documents for which both predict the same class, as Ferrando et al. 2022 do. Vocabularies differ, so
   the words that both models read are compared, which do not depend on the tokenizer; tokens (`level="token"`) are
-  compared in documents that both models cut alike.
+  compared in documents that both models tokenise identically.
 
 Special tokens are left out unless `special=True` asks for all tokens, as the tables of both papers have them.
 """
@@ -69,7 +69,7 @@ WordPlace = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of the tokens of one document, and the places of the U units whose scores are their sums."""
+    """Token scores of one document, and the places of the U units whose scores are sums of them."""
 
     places: tuple[WordPlace, ...]
     tokens: TokenScores
@@ -81,7 +81,7 @@ class Scored:
 
 
 Group = dict[str, Scored]
-"""Explanations of one document that are compared with each other, by name."""
+"""Explanations of one document to compare with each other, by name."""
 
 
 def compare(
@@ -112,11 +112,18 @@ def compare(
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
     agreement metrics. reference: a method that all others, or all their layers, are compared with instead of with each
     other. magnitude: compare the magnitudes of token scores, for signed scores beside unsigned ones. special: compare
-    special tokens too, with level="token"; occlusion then scores them as well. same_prediction:
-    leave out documents for which two models predict different classes. target="label": labels that are numbers of
-    classes are those of the first model. In both, classes of several models are matched by name, and models whose
-    classes have other names are refused. permutations: shuffles that make the chance level of a value. The rest as in
-    `evaluate`.
+    special tokens too, with level="token"; occlusion then scores them as well. same_prediction: leave out documents for
+    which two models predict different classes. target="label": class numbers among the labels are those of the first
+    model. Both options match the classes of several models by name, and raise OptionError if the names differ.
+    permutations: number of shuffles behind each chance level. The rest as in `evaluate`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> agreement = sl.compare(sl.load(), texts, methods=["attcat", "rollout"], metrics=["spearman"])
+    >>> agreement.summary()[["first", "second", "metric"]].values.tolist()
+    [['attcat', 'rollout', 'spearman']]
     """
     named = _name_models(models)
     names = chosen_methods(methods)
@@ -179,7 +186,7 @@ def consistency(
     """Compare explanations by models that predict the same class: does a method say the same about models that agree?
 
     Ferrando et al. 2022 ("ALTI") ask this of models trained with different seeds and of models of different families. A
-    pair of models has no value for a document about which the two differ. options: as in `compare`.
+    pair of models has no value for a document on which their predictions differ. options: as in `compare`.
     """
     if len(_name_models(models)) < 2:
         raise OptionError("Consistency is between models: give two or more.")
@@ -229,7 +236,7 @@ def _question(
         if layers:
             raise OptionError("layers=True compares the layers of one model; several were given.")
         if level not in ("word", "token"):
-            raise OptionError("Models are compared with level='word', or level='token' if they cut texts alike.")
+            raise OptionError("Models are compared with level='word', or level='token' if their tokens are identical.")
         return "models"
     if layers:
         return "layers"
@@ -245,7 +252,7 @@ class _Comparison:
     statistics: Sequence[str]
     between: Literal["methods", "layers", "models"]
     classes: Mapping[str, Mapping[Label, int | None]]
-    """By model: the class that each label of the data set means."""
+    """By model: the class that each label of the data set stands for."""
     level: Level
     target: TargetChoice
     quantity: Quantity
@@ -262,7 +269,7 @@ class _Comparison:
         self.failures: list[Failure] = []
 
     def add(self, example: Example, progress: Progress | None) -> None:
-        """Explain one document and compare; an unfinished document leaves no results."""
+        """Explain one document and compare its explanations; an interrupted document leaves no results."""
         groups: dict[str, Group] = {}
         failures: list[Failure] = []
         predictions: dict[str, Prediction] = {}
@@ -284,7 +291,7 @@ class _Comparison:
         self.failures += failures
 
     def _couples(self, group: Group) -> Iterable[tuple[str, str]]:
-        """Return the pairs to compare: all explanations with each other, or each with the reference if there is one."""
+        """Return the pairs to compare: each explanation with the reference if there is one, else all pairs."""
         if self.reference is None:
             return combinations(group, 2)
         others = [name for name in group if name != self.reference] if self.reference in group else []
@@ -300,7 +307,7 @@ class _Comparison:
         predictions: dict[str, Prediction],
         progress: Progress | None,
     ) -> None:
-        """Add the scores of one model to the group in which they are compared: a common one, or one per method."""
+        """Add the scores of one model to the groups that are compared: a single one, or one per method."""
         names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
@@ -361,7 +368,7 @@ class _Comparison:
 
 
 def _check_same_classes(models: Mapping[str, Model]) -> None:
-    """Raise OptionError unless, of every two models, all classes of the one with fewer are classes of the other."""
+    """Raise OptionError unless, for every two models, the classes of the smaller one are classes of the other."""
     closed = {name: model.labels for name, model in models.items() if model.network.task.has_named_classes}
     for pair in combinations(closed, 2):
         few, many = sorted(pair, key=lambda name: len(closed[name]))
@@ -376,7 +383,7 @@ def _check_same_classes(models: Mapping[str, Model]) -> None:
 
 
 def _classes_of_labels(models: Mapping[str, Model], examples: Sequence[Example]) -> dict[str, dict[Label, int | None]]:
-    """Return, by model, the class of each label; the classes of the other models are those of the same name."""
+    """Return the class of each label by model; classes of the other models are matched by name."""
     names = list(models)
     classes = {names[0]: label_classes(models[names[0]], examples)}
     for name in names[1:]:
@@ -397,7 +404,7 @@ def _predict_differently(first: Prediction | None, second: Prediction | None) ->
 
 
 def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
-    """Return the scores of the units both have, in document order; tokens only if all are the same."""
+    """Return the scores of the common units, in document order; tokens only if all of them agree."""
     if first.places == second.places:  # tokens of one character share its position
         matches = [(index, index) for index in range(len(first.places))]
     elif first.tokens.units.level == "token":

@@ -1,8 +1,8 @@
 """evaluate: which methods explain this model best on these documents, and are they better than chance?
 
-Nothing about one document depends on the others or on their order, and the seed of whatever is random is made of the
-seed given, the document's id and the method. So short documents run side by side, one per core (`workers`). An
-interrupted run keeps what is finished.
+Results for one document do not depend on the others or on their order: every random seed is derived from the given
+seed, the document's id and the method. So short documents run in parallel, one per core (`workers`). An interrupted
+run keeps the finished documents.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def evaluate(
     metrics: names; None or "all" for those that the data allow. The others are listed in `skipped` with the reason.
     level: what is ranked and removed; the score of a word is the sum over its tokens.
     target: explain the prediction ("predicted") or the truth ("label": the given class, or the answer of a question).
-    quantity: what is explained of the class; most papers explain the "logit". Metrics read probabilities all the same.
+    quantity: what is explained of the class; most papers explain the "logit". Metrics read probabilities in any case.
     replacement, ratios: what faithfulness metrics put in place of removed words, and which shares of the words they
     remove; by default each metric's own (see `sightline.metrics.faithfulness`).
     mask_pads: exclude pad tokens that replace words from attention.
-    random_orderings: number of random orders behind the floor, by random scores of the tokens, summed to words: words
-    of many tokens come first more often, as they do with methods that score tokens.
+    random_orderings: number of random orders behind the floor, made from random token scores summed to words: words of
+    many tokens come first more often, as they do with methods that score tokens.
     reference_order: also measure the order of the exact effects of single words, with one model call per word.
     budget: model calls allowed per document. The reference is left out if it exceeds them; if the rest does, the
     document has no faithfulness.
@@ -88,8 +88,16 @@ def evaluate(
     reference: the method that agreement metrics compare with.
     k: how many of the first words precision, recall and count at k look at, one number or several (20 by default). A
     metric can also be named with its k, as in "precision_at_5".
-    limit: use the first so many documents.
+    limit: use at most this many documents, from the beginning.
     options: options of a method, as a dictionary under its name: `rollout={"fusion": "max"}`.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> texts = ["A neural network learns from data.", "The compiler checks types."]
+    >>> evaluation = sl.evaluate(sl.load(), texts, methods=["attcat", "random"], metrics=["aopc"])
+    >>> evaluation.summary()["method"].tolist()
+    ['attcat', 'random']
     """
     begin = time.perf_counter()
     model = check_model(model)

@@ -1,7 +1,7 @@
 """All measurements of one document: explain it by every method, then measure every explanation by every metric.
 
-Each method is timed alone, on its own pass: that is its cost when it is used alone. A method that fails leaves rows
-with the error, and the others continue; a metric that is not defined for the document, or only by convention (constant
+Each method is timed on a pass of its own: that is its cost when it is used alone. A method that fails leaves rows with
+the error, and the others continue; a metric that is undefined for the document, or defined only by convention (constant
 scores have no order), is missing with the reason.
 """
 
@@ -60,19 +60,19 @@ class Assignment:
     target: TargetChoice
     quantity: Quantity
     classes: Mapping[Label, int | None]
-    """The class of the model that each label of the data set means."""
+    """The class of the model that each label of the data set stands for."""
     reference: str | None
     settings: FaithfulnessSettings
     seed: int
 
     def needs(self, need: MetricNeed) -> bool:
-        """Whether one of the metrics needs it."""
+        """Return whether one of the metrics has this need."""
         return any(need in METRICS.get(name).needs for name in self.metrics)
 
 
 @dataclass
 class DocumentResult:
-    """What one document adds to an evaluation."""
+    """The contribution of one document to an evaluation."""
 
     records: list[Record] = field(default_factory=list)
     curves: dict[tuple[str, str, str], MetricCurve] = field(default_factory=dict)
@@ -236,8 +236,8 @@ class _Document:
             return Record(self.example.id, method, entry.name, None, seconds=seconds, status="missing", error=reason)
 
     def _with_chance(self, record: Record, entry: MetricEntry) -> Record:
-        """Add the floor: of an agreement metric, its value after the method's token scores were shuffled; of retrieval
-        and plausibility, what random scores have on average.
+        """Return the record with its floor: for agreement, the value after shuffling the method's token scores; for
+        retrieval and plausibility, the mean value of random scores.
         """
         if record.value is None or entry.chance is None:
             return record
@@ -259,7 +259,7 @@ class _Document:
         return replace(record, floor=chance.mean)
 
     def _supply(self, method: str, entry: MetricEntry, need: str) -> Any:
-        """Return what a metric is given for one of its needs."""
+        """Return the value of one of a metric's needs."""
         match need:
             case "scores":
                 return self._fold(self.explained[method].scores, entry)
@@ -300,7 +300,7 @@ class _Document:
         return removable_units(self.encoding, self.target, self.assignment.settings.level)
 
     def _units_for(self, entry: MetricEntry) -> Units:
-        """Return the units that a metric ranks: all of them where answers are looked for, also those of the answer."""
+        """Return the units that a metric ranks; where answers are searched for, these include the answer's own."""
         return units_of(self.encoding, self.assignment.settings.level) if "answer" in entry.needs else self._units
 
     def _reference_scores(self, method: str, entry: MetricEntry) -> FloatArray:

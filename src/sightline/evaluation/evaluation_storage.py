@@ -25,7 +25,7 @@ from sightline.results.records import FileRecord, JsonObject, Listed, Record, Si
 from sightline.settings.extras import require
 
 EVALUATION = "an evaluation"
-"""What the record of the folder says that it holds."""
+"""The content type in the folder's record."""
 RECORDS, CURVES, REST = "records.parquet", "curves.parquet", "evaluation.json"
 
 LARGEST_RECORD = 100_000_000
@@ -44,7 +44,7 @@ def write(evaluation: Evaluation, folder: Path) -> None:
 
 
 def writers(evaluation: Evaluation) -> dict[str, Callable[[Path], None]]:
-    """Return, by name, what writes each of the three files; the JSON file comes last and completes the folder."""
+    """Return the writer of each of the three files, by name; the JSON file is last and completes the folder."""
     require("pyarrow", "corpus", "Writing Parquet files")
     return {
         RECORDS: lambda path: _write_table(path, [asdict(record) for record in evaluation.records], _record_types()),
@@ -81,7 +81,7 @@ class _Facts(FileRecord):
         """Raise ValueError if a name occurs twice, or if a value does not fit the tables."""
         for name in _NAMES:
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not name anything twice")
+                raise ValueError(f"{name} must not contain duplicates")
         for name, reason in self.skipped.items():
             if not isinstance(reason, str):
                 raise ValueError(f"skipped.{quote(name)} must be a text")
@@ -96,7 +96,7 @@ class _Row(Record):
     metric: str
 
     def require(self, known: Mapping[str, set[str]]) -> None:
-        """Raise ValueError unless the row is of a document, method and metric of the evaluation."""
+        """Raise ValueError unless the row names a document, method and metric of the evaluation."""
         for column, names in known.items():
             if getattr(self, column) not in names:
                 raise ValueError(f"a row names a {column} that is not among the {column}s")
@@ -208,7 +208,7 @@ def _write_table(path: Path, rows: list[dict[str, Any]], schema: Any) -> None:
 
 
 def _read_rows(path: Path, schema: Any) -> list[dict[str, Any]]:
-    """Return the rows of a table that has exactly the columns it is written with."""
+    """Return the rows of a table; raise ValueError unless it has exactly the expected columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

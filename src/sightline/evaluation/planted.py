@@ -15,7 +15,7 @@ of the classes "first", "second" and "neither", with w(t) the weight of word t,
     P(label | text) = softmax(z).
 
 All other words weigh 0. So the effect of each word is known exactly, and so is the best possible answer.
-What is imitated, and why:
+The design, and its reasons:
 
 - *Labels are drawn* from these probabilities, as people disagree on real texts. The right log-odds are then finite (a
   planted word makes its class 80 to 95 % likely): with certain labels, a model would become surer with every step of
@@ -24,8 +24,8 @@ What is imitated, and why:
 - *Lists and numbers of words are independent*: a training text contains 0 to `planted` words of each list. So a text
   from which planted words were removed is a text like any other, the absence of one list is not evidence for the other,
   and each further word counts. With weights STRENGTHS / planted, a text with `planted` words of one
-  list is as clear whatever their number, and needs them all.
-- *Distractors* are just as rare, come in the same numbers, and have weight 0: being rare or repeated is not evidence.
+  list is equally clear for any `planted`, and needs all of them.
+- *Distractors* are as rare and as frequent per text, with weight 0: being rare or repeated is not evidence.
 - *Places and lengths* are drawn at random, so that the position of a word carries no information.
 
 The model (`train`) is a BERT that learns the task in seconds on one core: 2 layers, 4 heads, 32 wide. It is trained as
@@ -79,7 +79,7 @@ SECOND = ("silver", "linen", "drizzle", "walnut")
 DISTRACTORS = ("marble", "cotton", "breeze", "cherry")
 LABELS = ("first", "second", "neither")
 STRENGTHS = (3.5, 4.0, 4.5, 5.0)
-"""Of the words of each list, in their order: alone, they make their class 80, 87, 91 and 95 % likely."""
+"""Weights of the words of each list, in order: alone, they make their class 80, 87, 91 and 95 % likely."""
 NEITHER = 2.0
 """z of the third class: 79 % likely where no word is planted."""
 
@@ -95,7 +95,7 @@ class PlantedDocument:
 
 @dataclass(frozen=True)
 class PlantedTask:
-    """How documents are made: between `shortest` and `longest` words, up to `planted` of each list among them."""
+    """Settings of the documents: between `shortest` and `longest` words, with up to `planted` of each list."""
 
     shortest: int = 12
     longest: int = 24
@@ -143,7 +143,7 @@ class PlantedTask:
         rare = [*_draw(FIRST, first, generator), *_draw(SECOND, second, generator)]
         planted = places[: len(rare)]
         rare += _draw(DISTRACTORS, third, generator)
-        for place, word in zip(places, rare, strict=False):  # the places left over stay neutral
+        for place, word in zip(places, rare, strict=False):  # the remaining places stay neutral
             words[place] = word
         text = " ".join(words)
         label = int(generator.choice(len(LABELS), p=self.probabilities(text)))
@@ -151,7 +151,7 @@ class PlantedTask:
 
 
 def vocabulary() -> list[str]:
-    """Return every word a document can hold."""
+    """Return every word a document can contain."""
     return [*NEUTRAL, *FIRST, *SECOND, *DISTRACTORS]
 
 
@@ -244,7 +244,7 @@ SUMMARY_COLUMNS = ("method", "precision", "low", "high", "chance", "better_than_
 
 @dataclass(frozen=True)
 class Planted:
-    """A trained model, new documents whose deciding words are known, and how well the model knows them."""
+    """A trained model, new documents whose deciding words are known, and the model's accuracy on them."""
 
     model: Model
     documents: tuple[PlantedDocument, ...]
@@ -261,7 +261,7 @@ class Planted:
 
     @property
     def learnt(self) -> bool:
-        """Whether the model's answers are nearly as good as the best possible ones."""
+        """Whether the model's accuracy is close to the best possible."""
         return self.accuracy > self.attainable - MOST_REGRET
 
 
@@ -326,7 +326,7 @@ def plant(
     steps: int = STEPS,
     progress: Progress | None = None,
 ) -> Planted:
-    """Make a planted task, train a tiny model on it, and check on new documents what it has learnt.
+    """Return a planted task with a tiny model trained on it, checked on new documents.
 
     documents: how many there are to explain. shortest, longest: their number of words. planted: deciding words in each.
     steps: of training.
@@ -336,7 +336,7 @@ def plant(
     task = PlantedTask(shortest, longest, planted)
     training = task.documents(steps * BATCH, np.random.default_rng(seed))
     model = train(training, [document.label for document in training], steps=steps, seed=seed, progress=progress)
-    # Another random stream: no document is used both for training and for measuring, except by coincidence.
+    # A separate random stream: no document is used both for training and for measuring, except by coincidence.
     generator = np.random.default_rng([seed, 1])
     held_out = [document.text for document in task.documents(HELD_OUT, generator)]
     truth = np.stack([task.probabilities(text) for text in held_out])

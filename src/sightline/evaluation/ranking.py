@@ -36,7 +36,7 @@ class Standing(NamedTuple):
     close: list[str]
     """Not clearly worse than the best."""
     undecided: list[str]
-    """Not clearly worse than the best and not clearly better than chance either: the documents do not tell."""
+    """Not clearly worse than the best, and not clearly better than chance either: too few documents to tell."""
     weak: list[str]
     """Clearly worse than the best and not clearly better than chance."""
 
@@ -93,7 +93,7 @@ class Ranking:
         return self._level("reference", metrics)
 
     def _level(self, name: Literal["floor", "reference"], metrics: Sequence[str]) -> dict[str, float]:
-        """All methods of a document share its floor and reference: each document counts once."""
+        """Return means over documents; all methods of a document share its floor and reference, so it counts once."""
         levels: dict[str, dict[str, list[float]]] = {}
         for record in self.evaluation.records:
             value = getattr(record, name)

@@ -53,12 +53,12 @@ class Record:
     value: float | None
     """None where `status` is not "ok"."""
     floor: float | None = None
-    """What chance gives: the mean of random orders for faithfulness and of shuffled token scores for agreement, the
-    expected value of random scores for retrieval and plausibility; None for metrics without such a comparison."""
+    """Chance level: the mean over random orders for faithfulness and over shuffled token scores for agreement, the
+    expected value of random scores for retrieval and plausibility; None for metrics without one."""
     reference: float | None = None
     """The same metric for the order of the exact one-at-a-time effects; a reference, which a method may pass."""
     calls: int = 0
-    """Perturbed documents this measurement asked of the model, before those asked twice are counted once."""
+    """Perturbed documents that this measurement requested of the model, duplicates included."""
     seconds: float = 0.0
     """Time to make the explanation (not to measure it); alike for all metrics of a document and method."""
     status: RecordStatus = "ok"
@@ -90,7 +90,7 @@ class Evaluation:
     """Ids of the documents that were measured, in order."""
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Those that were measured, in the requested order."""
+    """The methods that were measured, in the requested order."""
     curves_by: Mapping[tuple[str, str, str], MetricCurve] = field(default_factory=dict)
     """Curves by (document, method, metric)."""
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -329,7 +329,7 @@ class Agreement:
     failures: tuple[Failure, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """What produced it, by model."""
+    """Provenance, by model."""
     complete: bool = True
     """False if it was interrupted; the finished documents are included."""
 

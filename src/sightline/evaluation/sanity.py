@@ -1,7 +1,7 @@
 """Does an explanation depend on what the model has learnt?
 
 Explanations of a trained network should differ from those of an untrained one (Adebayo et al. 2018). Two tests compare
-a model's explanations with those of another model for the same documents and the same target:
+the explanations of two models for the same documents and the same target:
 
 - `weight_randomisation`: a copy whose weights are made random, at once ("full") or from the head downwards, one part
   after the other ("cascading");
@@ -11,15 +11,15 @@ a model's explanations with those of another model for the same documents and th
 Similarity is Spearman's ρ of the word scores, of their magnitudes and with their signs, mean over documents with its
 bootstrap interval. Chance is the same ρ after one of the two is shuffled among the tokens and summed to words again,
 the mean over documents of many draws: words of many tokens rank high with any weights. An explanation whose ranking
-survives is reported as such: it shows the text or the architecture, not the model's reasons. That it changes is said
-only where the interval excludes a similarity of 0.2: a few short documents show neither. Cost: one explanation per
+survives is reported as unchanged: it shows the text or the architecture, not the model's reasons. It is reported as
+changed only if the interval excludes a similarity of 0.2: a few short documents show neither. Cost: one explanation per
 document, method and stage.
 
-The copy with random weights (`cascade`) loses them part by part, from the head down to the embeddings. Every tensor is
-drawn anew from a normal distribution with its own mean and standard deviation: what training wrote into it is gone, its
-scale stays. (At the small scale of a fresh initialisation all attention would be even and all logits nearly equal, and
-an explanation would change for that reason alone.) A tensor's draw depends on the seed and its name only, so that
-making everything random at once gives the same network as doing it part by part.
+The copy (`cascade`) is randomised part by part, from the head down to the embeddings. Every tensor is redrawn from a
+normal distribution with its own mean and standard deviation: what it has learnt is lost, its scale stays. (At the small
+scale of a fresh initialisation all attention would be uniform and all logits nearly equal, and an explanation would
+change for that reason alone.) A tensor's draw depends only on the seed and its name, so that randomising everything at
+once gives the same network as doing it part by part.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def parts_from_the_top(network: Network) -> dict[str, list[tuple[str, nn.Paramet
     tables = {id(parameter) for table in network.tables.values() for parameter in table.parameters()}
     parts: dict[str, list[tuple[str, nn.Parameter]]] = {name: [] for name in (HEAD, *layers, EMBEDDINGS)}
     for name, parameter in network.module.named_parameters():
-        # What stands around the tables (their LayerNorm, a projection) carries their name in every family.
+        # Modules around the embedding tables (their LayerNorm, a projection) carry the same prefix in every family.
         embedded = id(parameter) in tables or "embed" in name
         part = owner.get(id(parameter)) or (EMBEDDINGS if embedded else HEAD)
         parts[part].append((name, parameter))
@@ -85,7 +85,7 @@ def parts_from_the_top(network: Network) -> dict[str, list[tuple[str, nn.Paramet
 
 
 def cascade(model: Model, seed: int) -> Iterator[tuple[str, Model]]:
-    """Yield (the part that is now random too, the model with all parts so far random), from the top down.
+    """Yield (newly randomised part, model with all parts so far randomised), from the top down.
 
     The models share one copy of the network, which every step changes: use each before requesting the next.
     """
@@ -93,7 +93,7 @@ def cascade(model: Model, seed: int) -> Iterator[tuple[str, Model]]:
     module = copy.deepcopy(original.module)
 
     def rebuilt() -> Network:
-        # A new object at every step: a network remembers its fingerprint.
+        # A new object at every step, because a network caches its fingerprint.
         return Network(
             module, original.family, original.task, name=original.name, token_ids=original.token_ids, untrained=True
         )
@@ -105,9 +105,9 @@ def cascade(model: Model, seed: int) -> Iterator[tuple[str, Model]]:
 
 
 def redraw(parameter: nn.Parameter, name: str, seed: int) -> None:
-    """Fill a tensor with normal numbers of its own mean and standard deviation, by seed and name.
+    """Fill a tensor with normal numbers of its own mean and standard deviation, seeded by `seed` and `name`.
 
-    A tensor of equal numbers (a bias of zeros, a single number) stays as it is: its spread is 0.
+    A constant tensor (a bias of zeros, a single number) stays unchanged: its spread is 0.
     """
     digest = hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
@@ -149,14 +149,14 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SanityResult:
-    """How far explanations survive the loss of what the model has learnt."""
+    """How similar explanations remain after the model has lost what it learnt."""
 
     test: str
     """"weight randomisation, cascading", "weight randomisation, full" or "label permutation"."""
     comparisons: tuple[Comparison, ...]
     methods: tuple[str, ...]
     stages: tuple[str, ...]
-    """In order; in the last one nothing learnt is left."""
+    """In order; at the last stage nothing learnt is left."""
     chance: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """Central 95 % of the mean ρ of shuffled scores, by (method, stage)."""
     seed: int = 0
@@ -168,8 +168,8 @@ class SanityResult:
     def summary(self) -> pd.DataFrame:
         """Return one row per method and stage: mean similarity with bootstrap 95 % interval, beside chance.
 
-        chance_low, chance_high: where the mean of magnitudes would lie in 95 of 100 cases if the two explanations had
-        nothing to do with each other.
+        chance_low, chance_high: the range that would contain the mean of magnitudes in 95 of 100 cases if the two
+        explanations were unrelated.
         """
         import pandas as pd
 
@@ -311,7 +311,7 @@ def _compare_stages(
 
 @dataclass(frozen=True)
 class _Explained:
-    """Scores of one document by method, or the sentence that says why there are none."""
+    """Scores of one document by method, or the reason why there are none."""
 
     scores: dict[str, TokenScores | str]
     target: Target | None = None

@@ -1,15 +1,15 @@
 """The documents of an evaluation: what is explained of each, with which seeds, and how many run at once.
 
 Seeds depend only on the given seed, the document and the method, so that a number does not depend on what else is
-measured, or in which order.
+measured, or on the order.
 
 Short documents run in parallel: one thread per core, each with a network that has its own hooks and shares the weights.
-Long documents would fill the memory, so they run one after the other; only their perturbed forms run side by side
+Long documents would fill the memory, so they run one after the other; only their perturbed versions run in parallel
 (`Network.run_many`).
 
-`chosen_methods` and `chosen_metrics` say what an evaluation runs: a name that does not exist is refused before anything
-runs, and what is left out of "all" is listed with its reason. Other arguments of `evaluate` and `compare` are checked
-here, too.
+`chosen_methods` and `chosen_metrics` return what an evaluation runs: an unknown name raises an error before anything
+runs, and what "all" leaves out is listed with its reason. Other arguments of `evaluate` and `compare` are checked here
+as well.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def has_gold(model: Model, example: Example) -> bool:
 
 
 def label_classes(model: Model, examples: Iterable[Example]) -> dict[Label, int | None]:
-    """Return the class of the model that each label of a data set means (`models.classes`); None for no class."""
+    """Return the class of the model that each label of a data set stands for (`models.classes`); None for no class."""
     named = model.network.task.has_named_classes
     return classes_of((row.label for row in examples), model.labels) if named else {}
 
@@ -72,7 +72,7 @@ def choose_target(
 ) -> TargetLike:
     """Return what to explain: None for the prediction; for "label" the true class, or the true answer of a question.
 
-    Of several true answers, the first one that the model reads whole is explained; none at all is "no answer".
+    Of several true answers, the first one that the model reads whole is explained; an empty list means "no answer".
     classes: the `label_classes` of the data set.
     """
     if choice == "predicted":
@@ -90,7 +90,7 @@ def choose_target(
 
 
 def context_segment(model: Model, encoding: Encoding) -> int:
-    """Return the segment that marked characters count in: the context of a question, else the text."""
+    """Return the segment to which marked characters refer: the context of a question, else the text."""
     return int(model.task == "question_answering" and encoding.pair is not None)
 
 
@@ -130,7 +130,7 @@ def seeded_options(method: str, options: Mapping[str, Any], seed: int, document:
 def explain_by_each(
     methods: Iterable[str], explain: Callable[[str], E], progress: Progress | None = None
 ) -> tuple[dict[str, E], dict[str, str]]:
-    """Return what `explain` gives for each method, and the reasons of those that failed: the others continue."""
+    """Return the result of `explain` by method, and the reasons of methods that failed; the others continue."""
     names = list(dict.fromkeys(methods))
     explained: dict[str, E] = {}
     failures: dict[str, str] = {}
@@ -139,7 +139,7 @@ def explain_by_each(
             progress(name, step, len(names))
         try:
             explained[name] = explain(name)
-        except Exception as error:  # whatever a method does, the others are measured
+        except Exception as error:  # a failing method must not stop the others
             failures[name] = describe_error(error)
     return explained, failures
 
@@ -150,7 +150,7 @@ Work = Callable[["Model", Example, Progress | None], R]
 FEWEST_DOCUMENTS = 4
 """With fewer documents, a second network does not pay off."""
 LONGEST_CHARACTERS = 4000
-"""Documents up to here, about 1,000 tokens, run side by side."""
+"""Documents of up to so many characters, about 1,000 tokens, run in parallel."""
 
 
 def report_document(progress: Progress | None, number: int, documents: int) -> Progress | None:
@@ -178,7 +178,7 @@ def each_document(
 def _run_side_by_side(
     model: Model, examples: Sequence[Example], work: Work[R], progress: Progress | None, workers: int
 ) -> Iterator[tuple[int, R]]:
-    # The tokenizer is copied as well: those of the library cannot be used by two threads at once.
+    # The tokenizer is copied as well, because those of the library are not thread-safe.
     models = [type(model)(model.network.twin(), copy.deepcopy(model.tokenizer)) for _ in range(workers)]
 
     def run(twin: Model, number: int, send: Send) -> R:
@@ -224,7 +224,7 @@ def list_names(given: Any, option: str) -> list[str]:
 
 
 def check_method_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options by method, after each was checked by its method."""
+    """Return the options by method, after each method has checked its own."""
     for name, given in options.items():
         if name not in methods or not isinstance(given, Mapping):
             raise OptionError(
@@ -240,7 +240,7 @@ DEFAULT_METHODS: tuple[MethodName, ...] = (
     *("gradient", "input_x_gradient", "integrated_gradients", "alti", "attcat"),
 )
 """The floor, two of attention alone, two of attention with gradients or relevance, three of gradients, one of values,
-and the one that is used by default: every family once or more, none that calls the model once per word."""
+and the default method: at least one per family, and none that calls the model once per word."""
 
 MOST_CLASSES = 20
 """Confidence explains every class: for models with more classes it must be requested by name."""
@@ -266,7 +266,7 @@ def chosen_metrics(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the metrics to measure and, for "all" (or None), those left out with the reason.
 
-    A metric requested by name that the data cannot support is an error. depths: the k of every metric "…_at_k".
+    A metric requested by name that the data cannot support raises an error. depths: the k of every metric "…_at_k".
     """
     everything = metrics is None or (isinstance(metrics, str) and metrics == "all")
     entries = [METRICS.get(name) for name in (METRICS.names() if everything else list_names(metrics, "metrics"))]
@@ -317,7 +317,7 @@ def _refuse_unused_settings(
 
 
 def _at_depths(name: str, depths: Sequence[int] | None) -> list[str]:
-    """Return "precision_at_5", "precision_at_20" for "precision_at_k" at depths 5 and 20."""
+    """Return the metric at each depth: "precision_at_5", "precision_at_20" for "precision_at_k" at 5 and 20."""
     if depths is None or not name.endswith("_at_k"):
         return [name]
     return [f"{name.removesuffix('k')}{k}" for k in depths]

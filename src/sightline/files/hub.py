@@ -48,7 +48,7 @@ def fetch_snapshot(name: str, *, local_only: bool, files: tuple[str, ...] = MODE
         from huggingface_hub import snapshot_download
     except ImportError:
         package = "the package huggingface-hub: pip install 'sightline-xai[hub]'"
-        raise ModelError(f"'{name}' is no folder, and a model of the hub needs {package}.") from None
+        raise ModelError(f"'{name}' is not a folder, and a model of the hub needs {package}.") from None
     unreachable = None if local_only else why_unreachable()
     try:
         folder = snapshot_download(

@@ -1,7 +1,7 @@
-"""Which files are Sightline's own: it never overwrites or deletes those of others in a folder that it fills.
+"""Which files are Sightline's own: it never overwrites or deletes foreign files in an output folder.
 
 A folder with pages, tables or stored results carries a record, `.sightline.json`, which is written before anything
-else: what the folder holds, and the name of every file that Sightline writes into it. From this follows everything:
+else: what the folder contains, and the name of every file that Sightline writes into it. The rules follow from it:
 
 - A folder that has no record and is not empty is somebody else's and is refused.
 - A file may be replaced or deleted if it is in the record; any other file of the same name is refused by name.
@@ -161,7 +161,7 @@ def _read_record(folder: Path) -> _Record | None:
             if all(isinstance(name, str) and _is_inside(name) for name in names):
                 return _Record(content, frozenset(names))
     raise InputError(
-        f"'{path}' is damaged, so that nobody knows which files Sightline wrote. Name another folder, or delete it."
+        f"'{path}' is damaged, so it is unknown which files Sightline wrote. Name another folder, or delete it."
     )
 
 

@@ -1,7 +1,7 @@
 """Write files and folders so that they are either complete or absent.
 
 They are written under a temporary name in the same folder and renamed in one step, so that a reader never sees half of
-them and a crash leaves the old file untouched.
+a file and a crash leaves the old one untouched.
 
 The temporary file or folder is removed when writing fails and when the process is terminated (SIGTERM, SIGHUP). What a
 killed process left behind is removed when something is written to the same folder again. It must be certain that it is
@@ -183,7 +183,7 @@ def _final_path(path: Path) -> Path | None:
             raise UsageError(f"Cannot write '{path}': the folder '{final.parent}' does not exist. Create it first.")
         if final.exists() and not final.is_file():
             return None
-        # The superuser may write everything: what nobody may write is read-only all the same.
+        # The superuser may write everything, but a file that nobody may write is still read-only.
         if final.exists() and not (os.access(final, os.W_OK) and final.stat().st_mode & 0o222):
             raise UsageError(f"Cannot write '{path}': the file is read-only. Choose another path.")
     except OSError as error:

@@ -1,8 +1,8 @@
 """Adversarial attention: can other weights give the same prediction?
 
 For a document with weights a and output ŷ of a model with a single attention, other weights a' with output ŷ' are
-compared by two numbers: TVD(ŷ, ŷ') says how far the prediction moved, JSD(a, a') (nats, at most ln 2) how far the
-weights did. If weights far away leave the prediction in place, the weights are not the only explanation of it.
+compared by two numbers: TVD(ŷ, ŷ') measures how far the prediction moved, JSD(a, a') (nats, at most ln 2) how far the
+weights did. If distant weights leave the prediction unchanged, the weights are not the only explanation of it.
 
 | test | other weights | source |
 |---|---|---|
@@ -13,7 +13,7 @@ weights did. If weights far away leave the prediction in place, the weights are 
 | unfrozen | a new model, trained to minimise the same from scratch | Wiegreffe & Pinter |
 
 The last two are measured on documents that they did not learn from. JSD rather than KL, which is infinite where sparse
-weights are 0. Larger λ buys more distance for more change of the prediction, so results come for a grid of λ.
+weights are 0. A larger λ buys more distance at the cost of the prediction, so results are given for a grid of λ.
 
 Shapes: D documents, N tokens of the longest, R restarts, C classes.
 """
@@ -54,7 +54,7 @@ WITH_STRENGTH: tuple[Test, ...] = ("frozen", *LEARNT)
 STRENGTHS = (0.1, 1.0)
 DOCUMENTS_AT_ONCE = 64
 LARGEST_STRENGTH = 1e6
-"""Largest λ: beyond about 100 the prediction counts for nothing, and far beyond the objective overflows."""
+"""Largest λ: beyond about 100 the prediction hardly counts, and far beyond that the objective overflows."""
 PAGE_TITLE = "Do other attention weights give the same prediction?"
 
 
@@ -63,7 +63,7 @@ class AttentionPair:
     """One document under its own weights and under others."""
 
     test: Test
-    """Where the other weights come from."""
+    """The test that produced the other weights."""
     strength: float | None
     """λ, where the test has one."""
     encoding: Encoding
@@ -139,7 +139,7 @@ class AdversarialResult:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Some documents as the base model sees them, padded."""
+    """A padded batch of documents as the base model sees them."""
 
     encodings: list[Encoding]
     ids: Tensor
@@ -170,8 +170,8 @@ def adversary(
 
     strengths: the grid of λ of "frozen", "retrained" and "unfrozen", 0.1 and 1 by default. steps, restarts: Adam steps
     and random starts of "frozen". permutations: random orders of "permuted". training, epochs, learning_rate: the
-    documents that "retrained" and "unfrozen" learn from, and how; without `training`, each half of the documents is
-    measured with what the other half has taught. labels: class of every document, for accuracies.
+    training documents of "retrained" and "unfrozen", and how they are learnt; without `training`, each half of the
+    documents is measured after training on the other half. labels: class of every document, for accuracies.
     """
     check_seed(seed)
     if not set(tests) & set(WITH_STRENGTH):
@@ -279,7 +279,7 @@ def _objective(weights: Tensor, outputs: Tensor, batch: _Batch, strength: float)
 
 
 def _folds(encodings: list[Encoding], training: list[Encoding] | None) -> list[tuple[list[Encoding], list[int]]]:
-    """Return what is learnt from, and the places of the documents that are measured then: given ones, or each half."""
+    """Return training documents with the indices of documents to measure: `training` and all, or each half."""
     if training is not None:
         return [(training, list(range(len(encodings))))]
     if len(encodings) < 2:
@@ -298,7 +298,7 @@ def _learnt_pairs(
     test: Test,
     strength: float,
 ) -> list[AttentionPair]:
-    """Return the pair of every document, from what was learnt without it."""
+    """Return the pair of every document, from a model that was trained without it."""
     pairs: dict[int, AttentionPair] = {}
     for source, places in folds:
         other = teach(source)
@@ -322,7 +322,7 @@ def _train_adversary(
 ) -> Any:
     """Train a second model of the same config to minimise the mean of TVD − λ·JSD.
 
-    "unfrozen" begins with new weights. "retrained" has the base model's, but a new attention, and learns only that.
+    "unfrozen" begins with new weights. "retrained" keeps the base model's weights and learns only a new attention.
     """
     base: Any = model.network.module
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -355,7 +355,7 @@ def _read(model: Model, module: Any, ids: Tensor, mask: Tensor) -> tuple[Tensor,
 
 
 def _base_batches(model: Model, encodings: Sequence[Encoding]) -> Iterable[_Batch]:
-    """Yield what the base model makes of the documents, in their order."""
+    """Yield batches of what the base model computes for the documents, in order."""
     for start in range(0, len(encodings), DOCUMENTS_AT_ONCE):
         part = list(encodings[start : start + DOCUMENTS_AT_ONCE])
         inputs = pad_inputs(model.network, part)

@@ -10,13 +10,13 @@ what it was trained on. What is learnt of a window of n tokens:
 | does not, or the question has none | the first token of the window: "no answer" (Devlin et al. 2019, 4.3) |
 
 The loss is that of the library, the mean of the cross-entropies of start and end over the tokens of the window.
-Questions whose answers no window holds whole are left out of training, where they would be taught as unanswerable; in
-validation and test rows they count as the others do.
+Questions whose answers fit into no window are left out of training, where they would be learnt as unanswerable; in
+validation and test rows they count like all others.
 
 Answers are scored as by SQuAD (Rajpurkar et al. 2016): in lower case, without punctuation and the articles a, an and
 the; exact match is 1 for equal wordings, F1 compares the multisets of their words. Of several true answers the best
-score counts. "No answer" is predicted only if some training question has none, where its score is above the best
-answer's.
+score counts. "No answer" is predicted only if some training question has none, and where its score exceeds that of the
+best answer.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from sightline.text import Encoding, Example, encode_text, read_in_windows, wind
 
 Span = tuple[int, int]
 LABELS = ("start_positions", "end_positions", "number")
-"""Fields of a window that the model does not read; `number` is its place in the data set."""
+"""Fields of a window that the model does not read; `number` is its index in the data set."""
 FEWEST_TOKENS = 16
-"""Shortest window that can be asked for."""
+"""Shortest window that can be requested."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
 
@@ -79,7 +79,7 @@ def encode_question(tokenizer: Any, row: Example, max_tokens: int) -> Encoding:
         encoding = encode_text(tokenizer, question, context, max_tokens=None)
         if len(encoding) > max_tokens:
             windowed = read_in_windows(encoding, max_tokens)
-            # A question that fills most of the window leaves none to slide: then the longer text is cut off.
+            # A question that fills most of the window leaves no room for sliding: then the longer text is truncated.
             return windowed or encode_text(tokenizer, question, context, max_tokens=max_tokens)
     except InputError as error:
         raise InputError(f"Row {row.id or '?'}: {error}") from None
@@ -89,7 +89,7 @@ def encode_question(tokenizer: Any, row: Example, max_tokens: int) -> Encoding:
 def answer_tokens(encoding: Encoding, span: Span) -> Span | None:
     """Return the first and last token of the context that share a character with `span`, or None.
 
-    None: the tokenizer makes no token of these characters, or the model does not read all of them.
+    None: the tokenizer drops these characters, or the model does not read all of them.
     """
     start, end = span
     inside = np.flatnonzero(
@@ -101,7 +101,7 @@ def answer_tokens(encoding: Encoding, span: Span) -> Span | None:
 
 
 def trimmed_answers(row: Example) -> list[Span]:
-    """Return the answers of a row without white space at their ends; raise InputError if nothing is left of one."""
+    """Return the answers of a row without white space at their ends; raise InputError if one is only white space."""
     spans = []
     for start, end in row.answer or ():
         wording = str(row.text)[start:end]
@@ -118,7 +118,7 @@ def trimmed_answers(row: Example) -> list[Span]:
 class AnswerRows(Dataset[dict[str, Any]]):
     """Windows of all rows with their labels, and the rows to score the answers by.
 
-    learnt: leave out the rows whose answers no window holds. predicts_none: "no answer" is a possible prediction.
+    learnt: leave out rows whose answers fit into no window. predicts_none: "no answer" is a possible prediction.
     """
 
     cut = 0
@@ -212,7 +212,7 @@ def pad_windows(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, Tensor]:
 
 
 def _in_window(spans: Sequence[Span], places: NDArray[np.int64]) -> Span | None:
-    """Return the first of the token spans that a window, the tokens at `places`, holds whole, counted in the window."""
+    """Return the first token span that lies entirely within the window of tokens `places`, in window positions."""
     for first, last in spans:
         start, end = np.searchsorted(places, (first, last)).tolist()
         if end < len(places) and places[start] == first and places[end] == last and end - start == last - first:
@@ -227,7 +227,7 @@ def _window(encoding: Encoding, ends: Span, number: int, has_types: bool) -> dic
         "input_ids": encoding.ids.tolist(),
         "attention_mask": [1] * len(encoding),
         "token_type_ids": encoding.type_ids.tolist() if has_types else [0] * len(encoding),
-        # Of a Longformer, the question attends to everything, as where it is explained.
+        # In a Longformer the question has global attention, as it does when it is explained.
         "global_attention_mask": inside.astype(int).tolist(),
         "start_positions": ends[0],
         "end_positions": ends[1],

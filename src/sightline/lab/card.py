@@ -1,4 +1,4 @@
-"""The card of a trained model: what it was trained on, how, and how well it does, with intervals."""
+"""The card of a trained model: its training data and settings, and its results with intervals."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NEW_HEADS: dict[TrainingTask, str] = {
     "before them were learnt from these texts alone.",
     "question_answering": "The head is new: answers were learnt from these questions alone.",
 }
-"""Task -> what a card says if the starting point came without a head for it."""
+"""Task -> sentence of the card if the starting point had no head for it."""
 
 
 class _Results(NamedTuple):
-    """How the results of a task are shown."""
+    """How the card shows the results of a task."""
 
     text: str
     columns: dict[str, str]
@@ -41,8 +41,8 @@ _RESULTS: dict[TrainingTask, _Results] = {
     "sequence_classification": _OF_CLASSES,
     "token_classification": _OF_CLASSES,
     "masked_lm": _Results(
-        "Accuracy is the share of hidden tokens (15 % of all) that are predicted right, averaged over texts, with a "
-        "95 % interval over texts.",
+        "Accuracy is the share of hidden tokens (15 % of all) that are predicted correctly, averaged over texts, with "
+        "a 95 % interval over texts.",
         {"accuracy": "accuracy on hidden tokens"},
     ),
     "question_answering": _Results(
@@ -56,7 +56,7 @@ _RESULTS: dict[TrainingTask, _Results] = {
 def metric_with_interval(values: Mapping[str, float], name: str) -> str:
     """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)".
 
-    A metric that is not a mean over rows has no interval, nor has a mean over fewer than six.
+    A metric that is not a mean over rows has no interval; nor does a mean over fewer than six rows.
     """
     if f"{name}_low" not in values:
         return f"{values[name]:.3f}"

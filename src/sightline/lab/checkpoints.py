@@ -1,7 +1,7 @@
-"""Folders of models that appear complete (`write_model`), and checkpoints of a training run: all that it needs to go on
-as if it had never been stopped, without pickles.
+"""Model folders that appear complete (`write_model`), and checkpoints of a training run, which hold everything needed
+to resume as if it had never been stopped, without pickles.
 
-    OUT.training/run.json            what is trained on what, and how; it marks the folder as Sightline's own
+    OUT.training/run.json            model, data and settings; it marks the folder as Sightline's own
     OUT.training/checkpoint-STEP/
         model.safetensors            the weights
         optimizer.safetensors        the optimizer's averages, and the states of torch's random generators
@@ -10,8 +10,8 @@ as if it had never been stopped, without pickles.
         checkpoint.json              the hashes of these files
 
 A checkpoint appears in one step. It is used only if its files are those that were written; if some are missing or
-damaged, training goes on from an earlier checkpoint, with a warning, or is refused. Only files of these names are ever
-deleted.
+damaged, training resumes from an earlier checkpoint with a warning, or raises an error. Only files of these names are
+ever deleted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 def check_new_folder(out: str | Path, suffix: str = "") -> Path:
     """Return the folder to write to; raise UsageError if it is not empty, or if it cannot be written.
 
-    suffix: something of the same name with this ending is written beside it.
+    suffix: ending of a folder that is written beside it under the same name.
     """
     folder = Path(out).expanduser()
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or foreign_names(folder)):
@@ -64,7 +64,7 @@ def check_new_folder(out: str | Path, suffix: str = "") -> Path:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a name that is too long, which is reported when it is tried out
+    except OSError:  # a name that is too long, which is reported when the folder is created
         return False
 
 
@@ -112,10 +112,10 @@ _HASHED = (WEIGHTS, OPTIMIZER, PROGRESS, TRAINER_STATE_NAME)
 _FILES = (HASHES, *_HASHED)
 """In the order of deletion: a folder without hashes does not count as a checkpoint."""
 _SCHEDULE = ("last_epoch", "_step_count", "_last_lr")
-"""What changes in a learning rate scheduler."""
+"""The variable part of a learning rate scheduler's state."""
 _LARGEST_JSON = 200_000_000
 _AVERAGES = frozenset({"step", "exp_avg", "exp_avg_sq"})
-"""What AdamW keeps of a parameter."""
+"""What AdamW stores per parameter."""
 _DAMAGED = (
     KeyError,
     TypeError,
@@ -127,7 +127,7 @@ _DAMAGED = (
     OSError,
     SafetensorError,
 )
-"""What values of the wrong kind raise where they are used."""
+"""Exceptions that values of the wrong kind raise where they are used."""
 _STATE_FIELDS = {field.name for field in fields(TrainerState)}
 _Steps = Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
 
@@ -194,7 +194,7 @@ def write_checkpoint(work: Path, trainer: Any) -> None:
         hashes = {name: _hash(folder / name) for name in _HASHED}
         write_whole(folder / HASHES, json.dumps(hashes, indent=1) + "\n")
     earlier = sorted(step for step in _steps(work) if step not in (state.global_step, best))
-    # Two are kept, so that training can go on if one is damaged.
+    # Two are kept, so that training can resume if one is damaged.
     for step in earlier[:-1] if best == state.global_step else earlier:
         remove_checkpoint(work, step)
 
@@ -202,7 +202,7 @@ def write_checkpoint(work: Path, trainer: Any) -> None:
 def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
     """Return the newest complete checkpoint, and the state of its Trainer; None if none was written.
 
-    A checkpoint needs the one with the best weights so far as well. Raises InputError if every one is damaged.
+    A checkpoint also needs the one with the best weights so far. Raises InputError if all of them are damaged.
     """
     damage: list[InputError] = []
     for step in sorted(_steps(work), reverse=True):
@@ -213,7 +213,7 @@ def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
             if state["best_global_step"] not in (None, step):
                 _verify(checkpoint_folder(work, state["best_global_step"]))
         except InputError as error:
-            if (folder / HASHES).exists():  # which is written last and deleted first
+            if (folder / HASHES).exists():  # written last and deleted first
                 damage.append(error)
             continue
         if damage:
@@ -225,7 +225,7 @@ def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def restore_weights(folder: Path, module: torch.nn.Module) -> None:
-    """Give a module the weights of a checkpoint."""
+    """Load the weights of a checkpoint into a module."""
     with _fitting(folder):
         load_model(module, folder / WEIGHTS)
         if not all(bool(torch.isfinite(parameter).all()) for parameter in module.parameters()):
@@ -233,7 +233,7 @@ def restore_weights(folder: Path, module: torch.nn.Module) -> None:
 
 
 def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
-    """Give optimizer and learning rate scheduler the state that they had at a checkpoint."""
+    """Restore the states of optimizer and learning rate scheduler from a checkpoint."""
     with _fitting(folder):
         content = _read(folder / PROGRESS)
         progress = _Progress.read(content)
@@ -256,13 +256,13 @@ def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
 
 
 def restore_generators(folder: Path) -> None:
-    """Give all random generators the state that they had at a checkpoint."""
+    """Restore the states of all random generators from a checkpoint."""
     with _fitting(folder):
         tensors, progress = load_file(folder / OPTIMIZER), _Progress.read(_read(folder / PROGRESS))
         version, words, gauss = progress.python
         random.setstate((version, tuple(words), gauss))
         kind, keys, position, has_gauss, cached = progress.numpy
-        if position > len(keys):  # numpy itself does not check it, and would read beyond its end
+        if position > len(keys):  # numpy does not check this, and would read out of bounds
             raise ValueError("numpy")
         state = (kind, np.array(keys, np.uint32), position, has_gauss, cached)
         np.random.set_state(state)  # noqa: NPY002 (the library draws from it)
@@ -291,7 +291,7 @@ def clear_way(work: Path, *kept: Path) -> None:
 
 
 def check_work_folder(work: Path, *, resume: bool) -> None:
-    """Raise UsageError unless there is a run to resume, or nothing where a new one is to be written."""
+    """Raise UsageError unless there is a run to resume or, for a new run, nothing in the way."""
     if work.is_symlink():
         raise UsageError(f"'{work}' is a link, through which Sightline does not write. Remove it.")
     described = (work / RUN).is_file() and not (work / RUN).is_symlink()
@@ -365,7 +365,7 @@ def _read(path: Path) -> Any:
 
 @contextmanager
 def _fitting(folder: Path) -> Iterator[None]:
-    """Raise InputError for whatever values of the wrong kind in a checkpoint lead to."""
+    """Raise InputError for any exception that wrong values in a checkpoint cause."""
     try:
         yield
     except _DAMAGED as error:

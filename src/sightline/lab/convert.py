@@ -84,8 +84,8 @@ def convert(
 
     to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens (4,096).
     window: tokens that a token attends to, both sides together (512). seam: how position embeddings continue beyond
-    their original length: "smooth" (the default), "tile" or "interpolate". attention: another projection in every head
-    than that of the source, such as entmax15; the model has to be fine-tuned with it.
+    their original length: "smooth" (the default), "tile" or "interpolate". attention: the new projection of every head,
+    such as entmax15; the model has to be fine-tuned with it.
     """
     folder = check_new_folder(out)
     ConversionSettings(to=to, positions=positions, window=window, seam=seam, attention=attention)
@@ -113,7 +113,7 @@ def convert(
         module.config.attention_projection = projection.name
         difference = None
     if tokenizer is not None and to == "longformer":
-        tokenizer = copy.deepcopy(tokenizer)  # that of a pipeline is the user's
+        tokenizer = copy.deepcopy(tokenizer)  # the tokenizer of a pipeline belongs to the user
         tokenizer.model_max_length = positions
     write_model(module, tokenizer, folder)
     is_long = to == "longformer"
@@ -167,7 +167,7 @@ def to_longformer(module: Any, positions: int, window: int, seam: Seam = "tile")
 
 
 def _longformer_name(name: str, prefix: str, is_bert: bool, head: str) -> str | None:
-    """Return a weight's name in the Longformer, or None for what has no place there."""
+    """Return a weight's name in the Longformer, or None if it has no counterpart."""
     if name.endswith(("position_ids", "token_type_ids")):
         return None
     if name.startswith(f"{prefix}."):
@@ -229,7 +229,7 @@ def verify_short_text(short: Any, long: Any, window: int) -> float:
     try:
         ours = long(ids, attention_mask=mask, global_attention_mask=first)
     finally:
-        if projection_of(long.config) == SOFTMAX:  # the library has no other
+        if projection_of(long.config) == SOFTMAX:  # the library has no other projection
             use_library(long)
     theirs = short(ids, attention_mask=mask)
     worst = 0.0

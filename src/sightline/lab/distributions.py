@@ -1,4 +1,4 @@
-"""Distributions over the last axis: scores to weights, how far two of them are apart, and how even one is.
+"""Distributions over the last axis: projections of scores, divergences, and normalised entropy.
 
 `project` takes an array of numpy or torch. The divergences are differentiable, and zeros are allowed:
 
@@ -31,7 +31,7 @@ def project(
     transform: Transform = "identity",
     mask: Any = None,
 ) -> Any:
-    """Return weights over the last axis of the scores `z` (..., n), of the same kind (numpy or torch) and type.
+    """Return weights over the last axis of the scores `z` (..., n), as an array or tensor of the same type.
 
     `attention.projections` has the formulas. A tensor stays on the autograd path.
 
@@ -40,6 +40,12 @@ def project(
     alpha: α ≥ 1 of entmax.
     transform: g of sparsegen.
     mask: booleans that broadcast to `z`, False where the weight must be 0; masked scores are removed before projecting.
+
+    Examples
+    --------
+    >>> from sightline.lab import project
+    >>> project([1.0, 0.5, -1.0], "sparsemax")
+    array([0.75, 0.25, 0.  ])
     """
     chosen = Projection(kind, float(lam), float(alpha), transform)
     scores = z if isinstance(z, Tensor) else torch.from_numpy(_as_floats(z))
@@ -96,7 +102,7 @@ def normalised_entropy(p: Tensor, counts: Tensor | int | None = None) -> Tensor:
 
 def _relative_entropy(p: Tensor, reference: Tensor) -> Tensor:
     """KL(p‖reference), where p_j = 0 adds nothing; reference is positive wherever p is."""
-    # Where p is 0 the logarithm's gradient would be infinite: it is taken of 1 there.
+    # The gradient of log 0 would be infinite, so zeros are replaced by 1 there.
     positive = p > 0
     ratio = torch.where(positive, p, 1) / torch.where(positive, reference, 1)
     return torch.where(positive, p * ratio.log(), 0).sum(dim=-1)

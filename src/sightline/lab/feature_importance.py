@@ -22,9 +22,9 @@ of each row of the Jacobian, facet by facet.
 
 One backward pass per position would send n vectors through the encoder one at a time. For a bidirectional LSTM of one
 layer all of them travel together here: at step t the adjoints of the positions p ≥ t (p ≤ t in the reverse direction)
-are rows of one matrix, so that a step is one matrix product. Cost: O(K n² H (e + H)) time, half of what n separate
-passes do, in n matrix products instead of n² products of a vector; O(K n (n + H)) memory. Other encoders get all
-vectors in one call of autograd, vectorised by `is_grads_batched`.
+are rows of one matrix, so that a step is one matrix product. Cost: O(K n² H (e + H)) time, half of that of n separate
+passes, in n matrix products instead of n² matrix-vector products; O(K n (n + H)) memory. For other encoders autograd
+is called once for all vectors (`is_grads_batched`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _lstm_norms(rnn: Any, embeddings: Tensor, seeds: Tensor) -> Tensor:
     pull, leak, keep = _local_derivatives(x, input_weight, hidden_weight, input_bias + hidden_bias)
     both = torch.cat((input_weight, hidden_weight), dim=2)
     norms, own = x.new_zeros(2, K, n, n), x.new_zeros(2, K, n, e)
-    # Rows from the last position to the first, so that the positions under way at a step come first.
+    # Rows from the last position to the first, so that the positions active at a step come first.
     adjoint_hidden, adjoint_cell = (x.new_zeros(2, n, K, H) for _ in range(2))
     for step in range(n - 1, -1, -1):
         active = n - step
@@ -209,8 +209,8 @@ def feature_importance(
     The output is the probability of the predicted class. All representations are differentiated in one batched sweep
     (`dependence_norms`).
 
-    removal: what happens without a representation: the other weights are renormalised ("renormalise"), or it counts as
-    zero ("zero").
+    removal: how a representation is removed: the other weights are renormalised ("renormalise"), or it counts as zero
+    ("zero").
     by_facet: also measure every dimension of every representation (`facets`).
     detach_attention: let gradients flow through the representations only, not through the weights.
     """
@@ -290,7 +290,7 @@ def _output_gradients(
 
 @torch.no_grad()
 def _without_representations(module: Any, h: Tensor, a: Tensor, attended: Tensor, removal: Removal) -> Tensor:
-    """Logits (n, C) with every h_i in turn taken out of the sum: Σ_{j≠i} a_j h_j, over 1 − a_i if renormalised."""
+    """Return logits (n, C) with each h_i in turn left out of the sum: Σ_{j≠i} a_j h_j, over 1 − a_i if renormalised."""
     remaining = (a @ h)[None] - a[:, None] * h
     if removal == "renormalise":
         rest = 1 - a

@@ -1,4 +1,4 @@
-"""How even weights and importance are as the projection becomes sparser: curves over λ of sparsegen.
+"""How evenly weights and importance are spread as the projection becomes sparser: curves over λ of sparsegen.
 
 One model per λ, trained alike, and the same documents for all of them. For every document the normalised entropy of
 
@@ -41,7 +41,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, eq=False)
 class LambdaCurve:
-    """What every document has under every model."""
+    """The measures of every document under every model."""
 
     projections: tuple[str, ...]
     """The short name of every model's projection."""

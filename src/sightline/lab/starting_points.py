@@ -30,7 +30,7 @@ from sightline.settings.values import refuse_unused
 from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer
 
 VOCABULARY = 20_000
-"""Largest number of words or subwords of a new model, unless another is given."""
+"""Default size of the vocabulary of a new model, in words or subwords."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class NewModel:
     config_class: Any
     model_class: Any
     dropouts: tuple[str, ...]
-    """Settings of the config that are shares of dropout."""
+    """Config settings that are dropout probabilities."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Training settings other than those for a checkpoint, which is nearly finished when training starts."""
+    """Training settings of new models where they differ from those for a checkpoint, which needs less training."""
 
 
 NEW_MODELS: dict[str, NewModel] = {
@@ -103,7 +103,7 @@ def starting_point(
     refuse_unused(of_new_models, "is for new models; a checkpoint has its own dropout and tokenizer.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
-    # Training changes the weights and the pad token of an object, which are the user's.
+    # Training would change the weights and the pad token of the user's object.
     return _checkpoint(model if isinstance(model, str | Path) else copy.deepcopy(model), data)
 
 
@@ -132,7 +132,7 @@ def _new_model(name: str, data: TrainingData, new: StartingSettings, sizes: Mapp
 
 
 def _checkpoint(source: str | Path | Any, data: TrainingData) -> StartingPoint:
-    """Load a checkpoint; a classifier's head stays if it has the same labels, and is made new otherwise."""
+    """Load a checkpoint; a classifier keeps its head if the labels are the same, and gets a new one otherwise."""
     labels, task = data.labels, data.task
     if task == "question_answering":
         return _question_answerer(source)
@@ -153,7 +153,7 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> StartingPoint:
     config = _copy_config(module)
     for name, value in _label_facts(labels).items():
         setattr(config, name, value)
-    # Classes that are numbers count those of the model, whatever it calls them; others are new, and so is their head.
+    # Labels that are numbers are the model's class numbers, whatever their names; other labels need a new head.
     same = len(current) == len(labels) and tuple(labels) == tuple(map(str, range(len(labels))))
     fresh = _with_weights(type(module)(config), module, with_head=same)
     return StartingPoint(fresh, tokenizer, new_head=network.untrained or not same)
@@ -165,7 +165,7 @@ def _question_answerer(source: Any) -> StartingPoint:
         network, tokenizer = load_network(source, task="question_answering", transformer_only=True)
         return StartingPoint(_trainable(network, tokenizer), tokenizer)
     except ModelError:
-        # A head for tokens may have any number of outputs; that for answers has two.
+        # A token head may have any number of outputs; an answer head has two.
         network, tokenizer = _load_encoder(source, "token_classification")
     module = _trainable(network, tokenizer)
     check_head(module.config.model_type, "question_answering")
@@ -179,7 +179,7 @@ def _question_answerer(source: Any) -> StartingPoint:
 def _check_tied(source: Any, module: Any) -> None:
     """Raise ModelError if a new head for words does not share the body's word embeddings.
 
-    A head of its own would have to learn a vector for every word of the vocabulary from the training texts.
+    An untied head would have to learn a vector for every word of the vocabulary from the training texts.
     """
     output, words = module.get_output_embeddings(), module.get_input_embeddings()
     if output is None or output.weight is not words.weight:
@@ -193,12 +193,12 @@ def _copy_config(module: Any) -> Any:
     """Return a copy of the config from which a new model can be made."""
     config = copy.deepcopy(module.config)
     if family_of(config.model_type).attention_layout == "blocks":
-        config._attn_implementation = "eager"  # the library checks the name before ours is put in
+        config._attn_implementation = "eager"  # the library checks the name before ours is registered
     return config
 
 
 def _load_encoder(source: Any, task: str) -> tuple[Network, Any]:
-    """Load an encoder under a head that may be missing; anything else that is missing is refused."""
+    """Load an encoder whose head may be missing; raise an error if anything else is missing."""
     network, tokenizer = load_network(source, task=task, allow_random=True, transformer_only=True)
     if network.untrained:
         _check_encoder(source, network.module)
@@ -209,7 +209,7 @@ def _trainable(network: Network, tokenizer: Any) -> Any:
     if tokenizer is None:
         raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
     if tokenizer.pad_token_id is None:
-        # Causal models often have none; it is common to pad with the token that ends a text.
+        # Causal models often have no pad token; it is common to pad with the end-of-text token.
         if "pad" not in network.token_ids:
             raise ModelError(
                 "The tokenizer has neither a pad token nor one that ends a text, so texts cannot be padded."
@@ -221,7 +221,7 @@ def _trainable(network: Network, tokenizer: Any) -> Any:
 
 
 def _with_weights(fresh: Any, module: Any, *, with_head: bool) -> Any:
-    """Return a new model with the weights of another one where they fit; those of its head only if it is the same."""
+    """Return a new model with the matching weights of another; those of the head only if `with_head`."""
     fresh = fresh.to(module.dtype)
     shapes = {name: value.shape for name, value in fresh.state_dict().items()}
     body = f"{module.base_model_prefix}."
@@ -235,7 +235,7 @@ def _with_weights(fresh: Any, module: Any, *, with_head: bool) -> Any:
 
 
 def _check_encoder(source: Any, module: Any) -> None:
-    """Refuse a folder in which weights of the encoder itself are missing."""
+    """Raise an error if weights of the encoder itself are missing."""
     folder, _ = find_folder(source, allow_pickle=False)
     sentence = read_sentence_folder(folder)
     checkpoint = find_checkpoint(folder if sentence is None else sentence.body, allow_pickle=False)

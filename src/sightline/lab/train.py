@@ -1,8 +1,8 @@
 """`train`: fine-tune a model on texts (classifier, masked language model, answers), or train a small one from scratch.
 
-The loop is transformers' Trainer (with accelerate); here are the checks before it, the folder that a killed run resumes
-from, and what is written at the end. While training, checkpoints are in `OUT.training` next to the model folder; the
-model folder itself appears complete, when training has ended, with the weights of the best validation loss.
+The loop is transformers' Trainer (with accelerate); this module has the checks before it, the folder from which a
+killed run resumes, and the output. While training, checkpoints are in `OUT.training` next to the model folder; the
+model folder itself appears complete when training has ended, with the weights of the best validation loss.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 
 
 WORK_SUFFIX = ".training"
-"""What the name of the folder of checkpoints ends with."""
+"""Suffix of the checkpoint folder's name."""
 LARGEST_DESCRIPTION = 10_000_000
 """Bytes of run.json that are read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What came out of a training run."""
+    """The result of a training run."""
 
     folder: Path
     """The folder of the trained model."""
@@ -80,9 +80,9 @@ class Training:
     cut: int
     """Training rows that were cut at max_tokens."""
     left_out: int = 0
-    """Rows without text or label (question or answers), and training rows whose answer no window holds whole."""
+    """Rows without text or label (question or answers), and training rows whose answer fits into no window."""
     new_head: bool = False
-    """Whether the head of the checkpoint was replaced, so that it knows only what these rows taught it."""
+    """Whether the head of the checkpoint was replaced, so that it was learnt from these rows alone."""
     notes: tuple[str, ...] = ()
     """Sentences on how the rows were read: how many each split got, and how many repeat a text."""
 
@@ -122,7 +122,7 @@ def train(
     context and the pair is the question.
     text, pair, label: the names of the fields.
     validation: share of the rows that is held out if the data have no validation split, 0.1 by default.
-    limit: draw so many training rows at random, of every class its share.
+    limit: draw this many training rows at random, stratified by class.
     projection: how scores become weights in new models with a single attention, such as sparsemax.
     sizes: sizes of a new model, such as {"hidden_size": 64}.
     vocabulary, units: size of the vocabulary of a new model (20,000), and whether it holds "words" or "subwords".
@@ -313,14 +313,14 @@ def _make_sets(
         sets[split] = made
     if data.task == "question_answering":
         if not len(sets["train"]):
-            raise InputError("No window holds the answer to any training question. Raise max_tokens.")
+            raise InputError("No training question has an answer that fits into one window. Raise max_tokens.")
         # The model later reads contexts in windows of the length that it was trained and measured on.
         tokenizer.model_max_length = max_tokens
     return sets
 
 
 def _measure(trainer: Any, rows: TokenisedRows | AnswerRows) -> dict[str, float]:
-    """Return the metrics of the present weights with 95 % intervals over rows, and the loss."""
+    """Return the metrics of the current weights with 95 % intervals over rows, and the loss."""
     trainer.compute_metrics = None  # it belongs to the validation rows
     prediction = trainer.predict(rows)
     metrics = rows.measure(prediction)
@@ -331,7 +331,7 @@ def _measure(trainer: Any, rows: TokenisedRows | AnswerRows) -> dict[str, float]
 
 
 def _class_weights(data: TrainingData) -> torch.Tensor:
-    """Weights rows/(C · rows of the class), (C,): a batch of balanced classes weighs as much as without them."""
+    """Return weights rows/(C · rows of the class), (C,): a balanced batch weighs as much as without them."""
     if not data.labels:
         raise OptionError(f"class_weights=True needs classes; the task {data.task} has none.")
     counts = Counter(number for row in data.classes(data.train) for number in row)
@@ -350,7 +350,7 @@ def _max_tokens(positions: int, tokenizer: Any, data: TrainingData, asked: int |
 
 
 def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> None:
-    """Make the folder of checkpoints, or check that the one there belongs to the same run."""
+    """Create the checkpoint folder, or check that the existing one belongs to the same run."""
     path = work / RUN
     if resume:
         earlier = read_json(path, limit=LARGEST_DESCRIPTION, error=InputError, name=f"'{path}' is damaged and")
@@ -362,7 +362,7 @@ def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> 
                 f"The run in '{work}' had other settings of {', '.join(changed)}. Resume it with these, or delete it."
             )
         return
-    # The folder appears together with its description: one without it could be neither resumed nor started again.
+    # The folder appears together with its description: without it, it could be neither resumed nor restarted.
     try:
         with new_folder(work) as part:
             write_whole(part / path.name, json.dumps(description, indent=2) + "\n")
@@ -378,7 +378,7 @@ def _name(model: Any) -> str:
 
 @contextmanager
 def _random_state_of_its_own(seed: int) -> Iterator[None]:
-    """Seed all generators inside the block and give the process its own states back afterwards."""
+    """Seed all random generators inside the block, and restore their states afterwards."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 (the library draws from the old generator)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

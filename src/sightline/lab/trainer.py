@@ -1,6 +1,6 @@
 """The Trainer of transformers with class weights, a stop at NaN, progress, and resumption with identical results.
 
-Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate) is the library's own.
+Everything else (AdamW, warm-up, accumulation, devices through accelerate) is the library's own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DivergedError(SightlineError):
 
 
 class CheckedTrainer(Trainer):  # type: ignore[misc]
-    """The library's Trainer, stopped by the first loss that is not finite."""
+    """The library's Trainer, which stops at the first loss that is not finite."""
 
     def __init__(self, *, amsgrad: bool = False, attention_rate: float = 1.0, **options: Any) -> None:
         super().__init__(**options)
@@ -66,8 +66,8 @@ class CheckedTrainer(Trainer):  # type: ignore[misc]
             raise DivergedError(f"The loss of step {self.state.global_step + 1} is {float(loss)}.")
         return loss
 
-    # The library's own checkpoints are pickles, appear file by file, and are rotated by deleting whatever is called
-    # checkpoint-*. These methods are all of it that is replaced.
+    # The library's own checkpoints are pickles, appear file by file, and are rotated by deleting everything named
+    # checkpoint-*. The following methods replace them.
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         for callback in [*self.callback_handler.callbacks, self.control]:
@@ -122,7 +122,7 @@ class ClassifierTrainer(CheckedTrainer):
         outputs = model(**{name: value for name, value in inputs.items() if name in self._names})
         weights = None if self.class_weights is None else self.class_weights.to(outputs.logits)
         if bool((labels == NO_CLASS).all()):
-            # Of a few short texts no token may be hidden: such a batch teaches nothing, and its mean would be 0/0.
+            # A few short texts may have no hidden token: such a batch teaches nothing, and its mean would be 0/0.
             loss = outputs.logits.sum() * 0
         else:
             loss = nn.functional.cross_entropy(outputs.logits.flatten(0, -2), labels.flatten(), weight=weights)
@@ -166,16 +166,16 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
 class EpochStart(TrainerCallback, ExportableState):  # type: ignore[misc]
     """Keeps the state of the random generator from which the order of an epoch's batches is drawn.
 
-    The library resumes in the middle of an epoch with a new order, so that rows would be read twice and others never.
+    The library resumes in the middle of an epoch with a new order, so that some rows would be read twice, others never.
     """
 
     def __init__(self, restored: str = "") -> None:
         self.restored = restored
-        """State at the start of the epoch in which a resumed run goes on."""
+        """State at the start of the epoch in which a resumed run continues."""
         self.start = ""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Renew the path of the best weights: the stored one is that of the folder when it was written."""
+        """Update the path of the best weights, which may have moved since the checkpoint was written."""
         best = state.best_global_step
         state.best_model_checkpoint = None if best is None else str(checkpoint_folder(Path(args.output_dir), best))
 
@@ -204,8 +204,8 @@ def prepare_to_resume(
 ) -> tuple[Path | None, list[Any]]:
     """Return the last checkpoint, if any, and in its state the callbacks that stop early and keep the order of batches.
 
-    The library itself forgets how long training has gone without a better result. If that was long enough to stop,
-    `options.max_steps` is set to the steps that were taken. Checkpoints that the run no longer needs are removed.
+    The library does not store how long training has gone without improvement. If that was long enough to stop,
+    `options.max_steps` is set to the steps taken. Checkpoints that the run no longer needs are removed.
     """
     stopping = None if patience is None else EarlyStoppingCallback(patience)
     order = EpochStart()

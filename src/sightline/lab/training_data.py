@@ -22,11 +22,11 @@ from sightline.text.examples import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character
 
 MISSING = frozenset({"nan", "na", "n/a", "none", "null"})
-"""Names that stand for a missing label where all other labels are numbers."""
+"""Spellings of a missing label where all other labels are numbers."""
 VALIDATION = 0.1
-"""Share of the rows that is held out, unless another is given."""
+"""Default share of the rows that is held out."""
 FEWEST_ROWS = 4
-"""Below that no validation split can be held out."""
+"""With fewer rows, no validation split can be held out."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_training_data(
     A data set with splits, or with a field `split`, keeps them: train or training; validation, valid, val or dev; test;
     in any case. Other names are refused. Without validation rows, the share `validation` (0.1) of the training rows is
     held out, of every class alike; rows with equal texts, and questions with equal contexts, are held out together.
-    Test rows are never trained on. limit: draw so many of the training rows by the seed, of every class its share.
+    Test rows are never trained on. limit: draw this many training rows by the seed, stratified by class.
     """
     if task in WITHOUT_CLASSES:
         refuse_unused({f"label={label!r}": label != "label"}, f"has no effect: the task {task} has no labels.")
@@ -124,7 +124,7 @@ def _divide_by_split(rows: Sequence[Example], name: str) -> dict[str, list[Examp
 
 
 def _other_spellings(rows: Sequence[Example], task: TrainingTask) -> dict[str, str]:
-    """Return, for labels that differ from a more frequent one only in case or blanks, that one; the first of equals."""
+    """Return the most frequent spelling of each label that has several, which differ only in case or blanks."""
     counts = Counter(label for row in rows if row.label is not None for label in _written_labels(row, task))
     usual: dict[str, str] = {}
     for label, _ in counts.most_common():
@@ -152,7 +152,7 @@ def _spelling_notes(spellings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: TrainingTask) -> list[Example]:
-    """Return the rows from which something can be learnt; raise InputError if none of them is such a row."""
+    """Return the rows that have a text and a label; raise InputError if there are none."""
     with_text = [row for row in rows if isinstance(row.text, str) and has_visible_character(row.text)]
     for row in with_text:
         _check_characters(row)
@@ -165,7 +165,7 @@ def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: T
     labelled = [row for row in with_text if row.label is not None]
     if any(isinstance(row.label, int) for row in labelled):
         named = {str(row.label).strip().lower() for row in labelled if not isinstance(row.label, int)}
-        if named <= MISSING:  # as tables write a number that is not there
+        if named <= MISSING:  # tables write a missing number like this
             labelled = [row for row in labelled if isinstance(row.label, int)]
     if rows and not labelled:
         raise InputError(
@@ -185,7 +185,7 @@ def _check_characters(row: Example) -> None:
 
 
 def _keep_answered(rows: Sequence[Example], name: str, question: str) -> list[Example]:
-    """Return the rows with a question and a list of answers, which may be empty: the context does not answer it."""
+    """Return the rows with a question and a list of answers, which is empty if the context does not answer it."""
     asked = [row for row in rows if row.pair and has_visible_character(row.pair)]
     if rows and not asked:
         raise InputError(
@@ -202,7 +202,7 @@ def _keep_answered(rows: Sequence[Example], name: str, question: str) -> list[Ex
 
 
 def _draw(rows: list[Example], count: int, seed: int, name: str, *, by_class: bool) -> list[Example]:
-    """Return `count` of the rows in their order, drawn by the seed: of every class its share, and at least one row."""
+    """Return `count` of the rows in their order, drawn by the seed and stratified: at least one row per class."""
     places_of = _by_group([str(row.label) if by_class else "" for row in rows])
     if count < len(places_of):
         raise OptionError(
@@ -211,7 +211,7 @@ def _draw(rows: list[Example], count: int, seed: int, name: str, *, by_class: bo
         )
     sizes = np.array([len(places) for places in places_of])
     wanted = sizes * count / len(rows)
-    # One row per class, then one at a time to the class that is furthest below its share; the first one on a tie.
+    # One row per class, then one at a time to the class that is furthest below its share; ties go to the first.
     taken = np.ones(len(sizes), dtype=np.int64)
     for _ in range(count - len(sizes)):
         taken[int(np.argmax(np.where(taken < sizes, wanted - taken, -np.inf)))] += 1
@@ -231,7 +231,7 @@ def _by_group(groups: Sequence[str]) -> list[list[int]]:
 def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) -> tuple[list[Example], list[Example]]:
     """Return training and validation rows.
 
-    Of every class the same share, and at least one where it has two or more; of questions, whole contexts. Rows with
+    The same share of every class, at least one row if a class has two or more; for questions, whole contexts. Rows with
     equal texts stay together.
     """
     if len(rows) < FEWEST_ROWS:
@@ -245,14 +245,14 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
                 "All questions have the same context, so none can be held out for validation. Give rows of another "
                 "context, in the split 'validation' if the data set has splits."
             )
-        # A model that has seen a context in training answers other questions on it better than on a new one.
+        # A model that has seen a context in training answers further questions on it better than on a new one.
         for number in generator.permutation(len(contexts))[:-1]:
             if chosen and len(chosen) >= round(share * len(rows)):
                 break
             chosen.update(contexts[number])
     else:
         labels = [str(row.label) if task == "sequence_classification" else "" for row in rows]
-        # Rows one by one only where no class has a second text.
+        # Rows are held out individually only where no class has a second text.
         chosen = _choose_texts([_content(row) for row in rows], labels, share, generator) or _choose_texts(
             range(len(rows)), labels, share, generator
         )
@@ -270,7 +270,7 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
 def _choose_texts(
     texts: Sequence[Hashable], labels: Sequence[str], share: float, generator: np.random.Generator
 ) -> set[int]:
-    """Return the places of the share of every class, all of equal texts; every class also stays in training."""
+    """Return the indices of the held-out rows: a share of every class, equal texts together, some left to train on."""
     places_of: dict[Hashable, list[int]] = {}
     for place, text in enumerate(texts):
         places_of.setdefault(text, []).append(place)
@@ -305,7 +305,7 @@ def _repetition_notes(
         if known := sum(_content(row) in learnt for row in rows):
             yield (
                 f"{known:,} of {len(rows):,} {split} rows have a text that is also trained on, so the results on them "
-                "are too good."
+                "are optimistic."
             )
 
 

@@ -30,7 +30,7 @@ WITHOUT_CLASSES: tuple[TrainingTask, ...] = ("masked_lm", "question_answering")
 NO_CLASS = -100
 """Class of a token that the loss leaves out, as cross_entropy spells it."""
 MOST_DRAWS = 200
-"""Draws of hidden tokens; a single token is hidden in one of them, but for a chance of 1e-14."""
+"""Draws of hidden tokens; a single token is hidden in at least one of them, except with probability 1e-14."""
 
 
 def check_task(task: str) -> TrainingTask:
@@ -103,7 +103,7 @@ class TokenisedRows(Dataset[dict[str, Any]]):
         return accuracy_and_f1(prediction.predictions, prediction.label_ids, self.count)
 
     def hide_tokens(self, tokenizer: Any, seed: int) -> None:
-        """Hide 15 % of the tokens for good, at least one of all rows: `labels` holds what they were."""
+        """Hide 15 % of the tokens permanently, at least one in all rows; `labels` keeps the original tokens."""
         from transformers import DataCollatorForLanguageModeling
 
         collate = DataCollatorForLanguageModeling(tokenizer, seed=seed)

@@ -327,7 +327,14 @@ def method_name(name: str) -> MethodName:
 
 
 def list_methods() -> list[Method]:
-    """Return all methods, each with `.name`, `.title`, `.summary`, `.citation`, in order of registration."""
+    """Return all methods, each with `.name`, `.title`, `.summary`, `.citation`, in order of registration.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> [method.name for method in sl.list_methods() if method.kind == "baseline"]
+    ['random']
+    """
     return list(METHODS)
 
 

@@ -1,7 +1,7 @@
 """Numbers about explanations: faithfulness, confidence, agreement, plausibility, dispersion; and what chance would be.
 
 Every metric is a function on plain arrays, registered by name (`list_metrics`), which needs numpy and scipy only. Names
-are imported when first used; `measure_faithfulness` and what it is made of also run the model.
+are imported when first used; only `measure_faithfulness` and its parts also run the model.
 """
 
 from __future__ import annotations

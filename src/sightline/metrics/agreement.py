@@ -14,8 +14,8 @@ the intersection at depth d,
 
     Σ_d w_d X_d / d  =  Σ_i W(t_i),     W(t) = Σ_{d >= t} w_d / d,
 
-so that no prefix is ever built, and tokens below the depth that counts are never sorted. Each statistic also exists
-for many second vectors at once, `<name>_rows(a (n,), rows (m, n)) -> (m,)`, which the chance level uses.
+so that no prefix is ever built, and tokens below the largest depth are never sorted. Each statistic also has a form for
+many second vectors at once, `<name>_rows(a (n,), rows (m, n)) -> (m,)`, which the chance level uses.
 
 Conventions, each with a SightlineWarning: cosine with a zero vector is 0; kendall and spearman with a constant vector
 (or one token) are 0; the overlaps of a constant vector follow the order of the tokens.
@@ -27,9 +27,9 @@ between classes; lower is better. There are two numbers:
     confidence            tau-b between the two vectors of scores: what the paper's text defines. Explanations of two
                           classes that are exactly opposite have −1.
     confidence_published  tau-b between the two lists of token positions, highest score first: what the published
-                          program computes, and so what the paper's tables show. It compares which position stands at
-                          each place of the list, not how a token is ranked: exactly opposite rankings can have any
-                          value, and on average have about 0.
+                          program computes, and so what the paper's tables show. It compares the positions listed at
+                          each rank, not the ranks of each token: exactly opposite rankings can have any value, and
+                          have about 0 on average.
 
 On the same six sentences AttCAT has −.976 by the first and near 0 (.018 in the paper's table) by the second.
 """
@@ -142,7 +142,7 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike, *, form: CosineForm = "raw", quan
 # Rank correlation -----------------------------------------------------------------------------------------------------
 
 
-# Up to this many tokens all pairs at once are quicker than scipy, whose every call takes a third of a millisecond.
+# Up to this many tokens, comparing all pairs is faster than scipy, where each call takes a third of a millisecond.
 SHORT = 100
 
 
@@ -256,7 +256,7 @@ def _depth(depth: int | None, n: int) -> int:
 @lru_cache(maxsize=64)
 def _rbo_weights(depth: int, p: float) -> FloatArray:
     depth_weights: FloatArray = (1.0 - p) * np.power(p, np.arange(depth, dtype=np.float64))
-    depth_weights[-1] += p**depth  # the agreement at the last depth is taken to continue for ever
+    depth_weights[-1] += p**depth  # the agreement at the last depth is extrapolated to infinity
     return _token_weights(depth_weights)
 
 
@@ -269,7 +269,7 @@ def rbo_rows(a: FloatArray, rows: FloatArray, *, p: float, depth: int | None = N
     """Extrapolated rank-biased overlap of a (n,) with each row of rows (m, n), shape (m,)."""
     if not 0.0 < p < 1.0:
         raise OptionError(f"p={p} is outside its range; rbo needs 0 < p < 1 (p = 1 is average_overlap).")
-    # All that lies beyond depth d changes the result by less than p^d: where that is lost in rounding, stop.
+    # Ranks beyond depth d change the result by less than p^d: stop where that is below rounding.
     visible = math.ceil(math.log(1e-16) / math.log(p))
     depth = min(_depth(depth, a.size), visible)
     overlap = _rbo_weights(depth, float(p))[_meeting_depths(a, rows, depth)].sum(axis=-1)

@@ -1,4 +1,4 @@
-"""What would an unrelated explanation have scored?
+"""What score would an unrelated explanation get?
 
 `chance_level` is the agreement statistic after the scores of one vector are shuffled among the compared tokens. Where
 words are compared whose scores are sums over tokens, the tokens are shuffled and summed again (`TokenScores`): a word
@@ -44,7 +44,7 @@ class TokenScores:
         return TokenScores(self.scores, self.units.select(units))
 
     def shuffle(self, rows: int, generator: np.random.Generator, is_kept: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return sums (rows, U) after scores changed places among the tokens of the units in `kept` (U,)."""
+        """Return sums (rows, U) after shuffling scores among the tokens of the units in `is_kept` (U,)."""
         unit = self.units.of_token
         moving = np.flatnonzero((unit >= 0) & np.append(is_kept, False)[unit])
         moving = moving[np.argsort(unit[moving], kind="stable")]
@@ -93,8 +93,8 @@ def chance_level(
 ) -> Interval:
     """Return mean and central 95 % of statistic(a, shuffled b, **options) for a, b (n,).
 
-    `statistic` is the name of an agreement metric, with its registered options. tokens: where b are sums over tokens,
-    what they are sums of; then the scores of tokens change places.
+    `statistic` is the name of an agreement metric, with its registered options. tokens: the token scores of which b are
+    sums, if they are; then the token scores are shuffled.
     """
     entry = METRICS.get(statistic)
     if entry.kind != "agreement" or not entry.needs <= {"scores", "other_scores"}:

@@ -1,7 +1,7 @@
-"""How is an explanation's mass spread, and how much of it lies where no word is?
+"""How is the mass of an explanation spread, and how much of it lies on special tokens?
 
-`scores` (n,) count by magnitude: a token strongly against the target is as much pointed at as one strongly for it.
-All functions are O(n) but for a sort in special_rank.
+`scores` (n,) count by magnitude: a token strongly against the target counts as much as one strongly for it. All
+functions are O(n), except for a sort in special_rank.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _mass(scores: FloatArray) -> FloatArray | None:
 def normalised_entropy(scores: npt.ArrayLike) -> float:
     """Return -Σ_i q_i ln q_i / ln n with q = |scores| / Σ|scores|, in [0, 1].
 
-    One token holds all there is: 0. Scores that are all 0 prefer no token: 1. Both with a warning.
+    A single token gives 0, scores that are all 0 give 1, both with a warning.
     """
     vector = score_vector(scores)
     if vector.size == 1:

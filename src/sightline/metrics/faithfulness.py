@@ -1,8 +1,8 @@
-"""Does the model lose its decision when the words an explanation ranks highest are taken away?
+"""Does the model's decision change when the words that an explanation ranks highest are removed?
 
-A document is changed step by step: the share k of its words with the highest scores is removed, or everything but
-them is. What the model then gives the explained class is a *curve* of probabilities p_k (K,), at K shares `ratios`
-(K,); p is the probability for the whole document. Each metric turns the curve into what it measures and summarises it:
+A document is changed step by step: the share k of its words with the highest scores is removed, or everything else
+is. The probabilities of the explained class form a *curve* p_k (K,) at K shares `ratios` (K,); p is the probability
+for the whole document. Each metric transforms the curve and summarises it:
 
 | metric            | removed       | by       | shares           | measures          | summary | better |
 |-------------------|---------------|----------|------------------|-------------------|---------|--------|
@@ -86,12 +86,12 @@ def plan_of(
 def area(curve: npt.ArrayLike, ratios: npt.ArrayLike) -> float:
     """Return the area under a curve (K,) over `ratios` (K,) by the trapezoid rule, divided by their width.
 
-    The points may come in any order. A constant curve has its own value as area, whatever the shares; a single share
-    has no width, and its value is the area.
+    The points may come in any order. The area of a constant curve is its value, whatever the shares; a single share has
+    no width, and its value is the area.
     """
     values, shares = score_vector(curve, "curve"), score_vector(ratios, "ratios")
     if values.size != shares.size:
-        raise InputError(f"The curve has {values.size} points and there are {shares.size} ratios; give as many.")
+        raise InputError(f"The curve has {values.size} points and there are {shares.size} ratios; give one per point.")
     order = np.argsort(shares, kind="stable")
     values, shares = values[order], shares[order]
     width = shares[-1] - shares[0]
@@ -154,8 +154,8 @@ def normalized_aopc(
 ) -> float:
     """Return (AOPC − low) / (high − low), in [0, 1], so that models can be compared; 0.5 where no order matters.
 
-    `bounds` starts with low and high (`plans.extremes`): exact up to 8 words, from a beam search beyond. An order
-    beyond what the beam found has 0 or 1.
+    `bounds` starts with low and high (`plans.extremes`): exact up to 8 words, from a beam search beyond. Values outside
+    the bounds are clipped to 0 or 1.
     """
     low, high = bounds[:2]
     if not low < high:

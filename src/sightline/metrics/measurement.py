@@ -1,17 +1,17 @@
 """Faithfulness of explanations of one document, measured on the model, each beside its floor and its reference.
 
 All explanations and all metrics of a document share their perturbed documents (`passes.perturb`). Everything known
-beforehand runs together, then what the reference needs.
+in advance runs in one batch, followed by what the reference needs.
 
 - *floor*: the same metric for random scores of the tokens, mean of several seeded draws;
 - *reference*: the same metric for the order of the exact one-at-a-time effects, p(x) − p(x without the unit), units
-  removed as the metric removes them. It is what an explanation of single words can know about the model. Effects of
-  several words together are not in it, so that a method may pass it: it is a reference, not a bound.
+  removed as the metric removes them. It ignores joint effects of several words, so a method may exceed it: it is a
+  reference, not a bound.
 
 compat="attcat" is the published AttCAT program's variant, for comparison with its tables: tokens, not words; shares
 1/9 … 9/9 of *all* tokens, specials counted but not removed; |p − p_k| in AOPC; the token ranked last, special or not,
 is never removed; documents of fewer than ten tokens are left out. (The program also explains the given label, not the
-prediction: whoever calls chooses the target.)
+prediction: the caller chooses the target.)
 
 Cost: at most K changed documents for each explanation, metric and random order, and U + K for a reference, with U units
 and K shares.
@@ -73,14 +73,14 @@ class Faithfulness:
     floor_curve: FloatArray | None = None
     reference_curve: FloatArray | None = None
     calls: int = 0
-    """Changed documents that the explanation's own curve asked for."""
+    """Changed documents that the explanation's own curve requested."""
     bounds: Bounds | None = None
-    """The extremes over all orders, of metrics that are scaled by them."""
+    """The extremes over all orders, for metrics that are scaled by them."""
 
 
 @dataclass(frozen=True)
 class FaithfulnessSettings:
-    """How faithfulness is measured; None where every metric keeps its own (its plan)."""
+    """How faithfulness is measured; None means the value in each metric's plan."""
 
     level: Level = "word"
     replacement: Replacement | None = None
@@ -91,7 +91,7 @@ class FaithfulnessSettings:
     """Random orders of the floor; 0 for no floor."""
     reference_order: bool = True
     budget: int | None = None
-    """Changed documents the model may read for one document: the reference is left out where it does not fit."""
+    """Most changed documents the model may read per document; the reference is left out if it does not fit."""
     compat: Compat | None = None
 
     def plan(self, metric: str) -> Plan:
@@ -155,7 +155,7 @@ def measure_scores(
 
 
 Asked = dict[str, list[Key]]
-"""The curves of one order, as asked for: by metric."""
+"""The requested curves of one order, by metric."""
 
 
 class _Measurement:

@@ -1,14 +1,14 @@
-"""How a faithfulness metric changes documents (`Plan`), and what it reads off the model at each share (`Quantity`).
+"""How a faithfulness metric changes documents (`Plan`), and what it measures at each share (`Quantity`).
 
-A plan removes the share k of a document's words with the highest scores, or everything else, for K shares. What the
-model then gives the explained class is a *removal curve*: probabilities p_k (K,) beside p, the probability of the whole
-document. A quantity turns that curve into what the metric summarises and what its figure shows.
+A plan removes the share k of a document's words with the highest scores, or everything else, for K shares. The
+probabilities of the explained class form a *removal curve* p_k (K,) beside p, the probability for the whole document. A
+quantity turns that curve into the values that the metric summarises and its figure shows.
 
-`score_order` and what follows say in which order units are removed, and how many at each point of a removal curve.
+`score_order` and the functions after it give the order in which units are removed, and how many at each point.
 
 `extremes` finds the lowest and the highest AOPC that any order of a document's words reaches (Edin et al. 2025). AOPC
-averages over nested sets S_1 ⊂ S_2 ⊂ … of removed words. The model and the document decide which values are within
-reach; between the extremes over all orders AOPC becomes comparable: 0 for the worst order, 1 for the best.
+averages over nested sets S_1 ⊂ S_2 ⊂ … of removed words. Its range depends on the model and the document; scaled by the
+extremes over all orders, AOPC becomes comparable: 0 for the worst order, 1 for the best.
 
 - Up to EXACT words: all subsets are run, and the best chain of them is found by dynamic programming,
   M(S) = [times |S| is counted] · v(S) + max_{u ∈ S} M(S ∖ u).
@@ -123,8 +123,8 @@ def random_score_order(units: Units, generator: np.random.Generator) -> IntArray
     """Return the order of the units (U,) under an explanation without information: random token scores, summed.
 
     The order is not uniform: a word with more tokens has the higher sum more often, so that in a long document the
-    first words are nearly the same in every such order. The same holds for every method that scores tokens, so a fair
-    floor for methods has this advantage too. The check of one document draws words uniformly (`random_order`).
+    first words are nearly the same in every such order. Every method that scores tokens has this advantage, so a fair
+    floor has it too. The check of one document draws words uniformly (`random_order`).
     """
     return score_order(generator.random(len(units.of_token)), units)
 
@@ -135,9 +135,9 @@ def random_order(units: Units, generator: np.random.Generator) -> IntArray:
 
 
 def unit_counts(ratios: Sequence[float], units: int) -> IntArray:
-    """Return how many of the units each share stands for: rounded, at least 1 for a share above 0."""
+    """Return the number of units for each share: rounded, and at least 1 for a share above 0."""
     shares = np.asarray(ratios, dtype=np.float64)
-    # The small term lets a half round up whatever its binary form: 0.35 · 10 is 3.5 and stands for 4.
+    # The small term rounds halves up whatever their binary form: 0.35 · 10 is 3.5 and becomes 4.
     counts = np.floor(shares * units + 0.5 + 1e-9).astype(np.int64)
     return np.asarray(np.where(shares > 0.0, np.clip(counts, 1, units), 0))
 
@@ -166,7 +166,7 @@ class Bounds(NamedTuple):
     low: float
     high: float
     exact: bool
-    """Whether all orders were compared; the beam search gives a `low` and a `high` that some order reaches."""
+    """Whether all orders were compared; the bounds of a beam search are reached by some order, but may be narrow."""
 
 
 def extremes(values: Values, units: int, ratios: Sequence[float]) -> Bounds:

@@ -1,14 +1,14 @@
 """Does an explanation point at what a person would point at?
 
 `scores` (n,) are compared with a human rationale, given as half-open token spans (s, 2). Higher scores mean "more
-important"; pass magnitudes or the positive part of signed scores. Tokens outside `keep` (specials, stop words) cannot
-be chosen and are not asked for.
+important"; pass magnitudes or the positive part of signed scores. Tokens outside `keep` (specials, stop words) can
+neither be chosen nor count as missed.
 
 token_f1 and iou_f1 need a hard choice: the k highest-scored tokens, or a `share` of the tokens (ERASER uses the mean
 share of rationales in the data set). By default k is the number of rationale tokens, so that a perfect ranking
 has a token F1 of 1.
 
-Equal scores say nothing about their order. Each metric is its mean over all orders of equal scores: in closed form for
+Ties have no order, so each metric is its mean over all orders of equal scores: in closed form for
 token_f1 and auprc, over all choices or 10,000 random ones for iou_f1. The chance level is the same metric for scores
 that are all equal. A rationale without tokens has no value (NaN, with a warning).
 
@@ -21,9 +21,8 @@ each chosen span with each rationale span, where scores tie at the border for ev
 Retrieval metrics ask whether the tokens that matter are among the first k. For questions: of the k highest-scored
 tokens, how many belong to the answer (Qiang et al. 2022, "AttCAT", whose tables show the count, `count_at_k`). The same
 functions measure whether planted tokens are found. `scores` (n,) are read highest first; `answer` is given as half-open
-token spans (s, 2); tokens outside `keep` are neither chosen nor asked for. Equal scores say nothing about their order,
-so each value is the mean over all orders of equal scores, in closed form. An answer without tokens has no value (NaN,
-with a warning). O(n).
+token spans (s, 2); tokens outside `keep` are neither chosen nor counted. Each value is the mean over all orders of
+equal scores, in closed form. An answer without tokens has no value (NaN, with a warning). O(n).
 
 k is 20 unless the name says otherwise: "precision_at_5" is precision_at_k with k = 5. With m of n tokens in the answer,
 equal scores have m/n precision, min(k, n)·m/n tokens and min(k, n)/n recall (hypergeometric distribution).
@@ -60,7 +59,7 @@ from sightline.metrics.statistics import block_sizes
 from sightline.settings.values import check_one_of
 
 RANDOM_CHOICES = 10_000
-"""Random orders of equal scores behind a mean that has no closed form; fewer where all of them are no more."""
+"""Most orders of equal scores over which a mean without closed form is taken: all if there are fewer, else random."""
 
 
 def _rank(scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | None, default: int) -> TopTokens:

@@ -1,6 +1,6 @@
-"""The registry of metrics: what each one measures, what it is given, and how to read its value.
+"""The registry of metrics: what each one measures, what it needs, and how to read its value.
 
-A metric is one function on arrays. Its decorator says everything else about it:
+A metric is one function on arrays. Its decorator declares everything else:
 
     @metric(kind="agreement", needs={"scores", "other_scores"}, range=(-1, 1), higher_is_better=True,
             summary="...", citation="...")
@@ -17,8 +17,7 @@ parameters as follows:
   `probabilities` (K,), `original` and, if it has such parameters, `ratios` (K,) and `compat`. If the function has a
   parameter `model` it is given its needs like any other metric and runs the model itself.
 
-`entry(*arrays, **options)` calls the function with the registered options; those are part of a result and are reported
-with it.
+`entry(*arrays, **options)` calls the function with the registered options, which are reported with the result.
 """
 
 from __future__ import annotations
@@ -75,10 +74,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Chance:
-    """What a metric gives for scores without information."""
+    """The value of a metric for scores without information."""
 
     name: str
-    """What such scores are called in a sentence: "random orders"."""
+    """Name of such scores in a sentence: "random orders"."""
     text: str
     """How the level is computed."""
     level: Callable[..., float] | None = None
@@ -88,7 +87,7 @@ class Chance:
 def equal_scores(name: str, text: str) -> Chance:
     """Return the chance level of the metric `name`, which averages over orders of equal scores: its value at zeros.
 
-    So a floor is never different from what scores without information get.
+    So the floor is exactly the value of scores without information.
     """
 
     def level(scores: npt.ArrayLike, *spans: npt.ArrayLike, **given: Any) -> float:
@@ -126,7 +125,7 @@ class MetricEntry:
     level: ScoreLevel = "units"
     chance: Chance | None = None
     plan: Plan | None = None
-    """How it changes documents; None unless it is given a removal curve."""
+    """How it changes documents; None unless it needs a removal curve."""
     curve: Quantity | None = None
     """What it reads along that curve."""
     rows: Callable[..., Any] | None = None
@@ -158,7 +157,7 @@ class MetricEntry:
         return "compat" in self.arguments or (self.plan is not None and self.plan.attcat_ratios is not None)
 
     def facts(self) -> dict[str, Any]:
-        """Return everything the metric says about itself as plain values."""
+        """Return the metric's description as plain values."""
         return {
             "name": self.name,
             "summary": self.summary,
@@ -302,5 +301,12 @@ def _bind(
 
 
 def list_metrics() -> list[MetricEntry]:
-    """Return every registered metric, in order of registration."""
+    """Return every registered metric, in order of registration.
+
+    Examples
+    --------
+    >>> import sightline as sl
+    >>> [metric.name for metric in sl.list_metrics() if metric.kind == "retrieval"]
+    ['count_at_k', 'precision_at_k', 'recall_at_k']
+    """
     return list(METRICS)

@@ -1,11 +1,11 @@
-"""What a statistic accepts: finite score vectors and sets of tokens; and the warning for results fixed by convention.
+"""Checks of the input of statistics: finite score vectors, sets of tokens; and the warning for conventional results.
 
-Every function of this package takes plain arrays. Here they are checked once, in the same words, before any arithmetic:
-a NaN, an infinite score or two vectors of different length is an error, never a silent number.
+Every function of this package takes plain arrays. They are checked here, with the same messages, before any arithmetic:
+a NaN, an infinite score or two vectors of different length raises an error and never gives a number.
 
 Sets of tokens are chosen by score, given as spans, or marked by characters. A set is a boolean mask (n,) or an array of
-half-open token spans (s, 2), [start, end). Rationales and answers are spans, because where one ends and the next begins
-matters to some metrics; `spans_of` makes them from a mask."""
+half-open token spans (s, 2), [start, end). Rationales and answers are spans, because some metrics depend on their
+borders; `spans_of` makes them from a mask."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _REFUSED: ContextVar[bool] = ContextVar("sightline_conventions_refused", default
 
 @contextmanager
 def without_conventions() -> Iterator[None]:
-    """While open, raise `SightlineWarning` where a result exists only by convention, in this thread and no other.
+    """Raise `SightlineWarning` as an error inside the block, in this thread only.
 
-    A filter of the warnings module would be a setting of the whole process.
+    A filter of the warnings module would affect the whole process.
     """
     before = _REFUSED.set(True)
     try:
@@ -47,7 +47,7 @@ def without_conventions() -> Iterator[None]:
 
 
 def warn_convention(sentence: str, *, frames: int = 2) -> None:
-    """Warn that a result is a convention; `frames` up from here is the caller of the statistic, where it points."""
+    """Warn that a result is a convention; the warning points at the caller of the statistic, `frames` up from here."""
     if _REFUSED.get():
         raise SightlineWarning(sentence)
     warnings.warn(sentence, SightlineWarning, stacklevel=frames + 1)
@@ -139,7 +139,7 @@ def top_tokens(scores: npt.ArrayLike, k: int, keep: npt.ArrayLike | None = None)
 
 @dataclass(frozen=True, eq=False)
 class TopTokens:
-    """The k highest-scored tokens where scores may tie at the border: some for certain, `drawn` of the tied ones."""
+    """The k highest-scored tokens where scores may tie at the border: certain ones, and `drawn` of the tied ones."""
 
     certain: BoolArray
     """(n,) tokens that are among the k highest whatever the order of equal scores."""
@@ -156,7 +156,7 @@ class TopTokens:
     def expected_hits(self, wanted: BoolArray) -> float:
         """Return how many of the wanted tokens (n,) are chosen on average over random orders of equal scores.
 
-        The number of wanted ones among the drawn is hypergeometric: its mean is `drawn` · their share of the tied.
+        The number of wanted tokens among those drawn is hypergeometric: its mean is `drawn` · their share of the tied.
         """
         return float(wanted[self.certain].sum() + self.drawn * wanted[self.tied].mean())
 

@@ -1,4 +1,4 @@
-"""How sure is a mean over documents, and can a difference be chance? Intervals, sign flips and Holm's correction.
+"""How certain is a mean over documents, and can a difference be chance? Intervals, sign flips, Holm's correction.
 
 Every interval of a mean in the package comes from `column_intervals`: the studentised bootstrap (Efron & Tibshirani
 1993, chapter 12), never narrower than Student's t. Over resamples of the D documents
@@ -32,7 +32,7 @@ RESAMPLES = 2000
 FLIPS = 10_000
 SIGNIFICANCE = 0.05
 LEVEL = 0.95
-"""Share of a distribution that its interval holds."""
+"""Share of a distribution that its interval contains."""
 TAIL = (1.0 - LEVEL) / 2.0
 SKEWNESS_ALLOWANCE = 12
 """The 12 in the formula above, chosen by simulation."""
@@ -69,7 +69,7 @@ def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = RESAMPLES, see
     """Return the mean of `values` (D,), one per document, with its studentised 95 % bootstrap interval.
 
     For a paired comparison of two methods on the same documents pass their differences. Fewer than six documents have
-    no interval (NaN); equal values have one without width, which says that nothing varied, not that nothing can.
+    no interval (NaN); equal values have one of width 0, which says that nothing varied, not that nothing can.
     O(resamples · D).
     """
     documents = score_vector(values, "values")
@@ -84,8 +84,8 @@ def mean_interval(
 ) -> tuple[float, float, float]:
     """Return mean, low and high of the 95 % interval of `bootstrap_interval`; of no value, three NaN.
 
-    within: the values that are possible. A studentised interval of few values may reach beyond them; what is cut away
-    cannot hold the mean, so that the coverage stays what it is.
+    within: the range of possible values, to which the interval is clipped. This does not change its coverage, because
+    the mean cannot lie outside the range.
     """
     if not np.size(values):
         return (float("nan"),) * 3
@@ -97,7 +97,7 @@ def mean_interval(
 def share_interval(hits: npt.ArrayLike) -> tuple[float, float, float]:
     """Return the share of hits in 0/1 values (D,) with its exact 95 % interval (Clopper & Pearson 1934).
 
-    It holds for any number of values, also where all are hits. No value: three NaN.
+    It is valid for any number of values, also if all are hits. Without values: three NaN.
     """
     from scipy import stats
 
@@ -118,9 +118,9 @@ def column_intervals(
 ) -> FloatArray:
     """Return the ends (2, K) of the studentised 95 % bootstrap intervals of K means over D documents.
 
-    values (D, K): arrays or sparse matrices, 0 where a document does not hold the word of the column; holds (D, K): 1
-    where it does. over_holding: the mean is over the documents that hold the word, else over all. NaN for words that
-    fewer than six documents hold.
+    values (D, K): arrays or sparse matrices, 0 where a document does not contain the word of the column; holds (D, K):
+    1 where it does. over_holding: the mean is over the documents that contain the word, else over all. NaN for words in
+    fewer than six documents.
     """
     from scipy import stats
 
@@ -149,7 +149,7 @@ def column_intervals(
     for column in np.flatnonzero(held >= FEWEST_DOCUMENTS):
         n = held[column]
         quantile = stats.t.ppf(1.0 - TAIL, n - 1)
-        # Resamples of equal values say nothing about the spread of the others.
+        # Resamples whose values are all equal say nothing about the spread.
         known = studentised[np.isfinite(studentised[:, column]), column]
         low, high = np.quantile(np.append(known, 0.0), [q := TAIL * n / (n + SKEWNESS_ALLOWANCE), 1.0 - q])
         ends[:, column] = mean[column] - np.array([max(high, quantile), min(low, -quantile)]) * error[column]
@@ -193,7 +193,7 @@ def sign_flip_p(
     delta = np.where(known, given, 0.0)
     count = len(delta)
     read = np.abs if alternative == "two-sided" else np.asarray
-    # Sums of the same numbers in another order differ by rounding: what is within it counts as equally extreme.
+    # Sums of the same numbers in another order differ by rounding: within it, they count as equally extreme.
     bar = read(delta.sum(axis=0)) - 1e-12 * np.abs(delta).sum(axis=0)
     hits = np.zeros(delta.shape[1])
     exact = count < 63 and 2**count <= permutations
@@ -206,7 +206,7 @@ def sign_flip_p(
 
 
 def documents_needed(comparisons: int, alternative: Alternative = "two-sided") -> int:
-    """Return how many documents sign flips need before the smallest of some p-values can be significant after Holm.
+    """Return how many documents sign flips need for the smallest of several p-values to be significant after Holm.
 
     D documents that all favour one side have p = 2^−D, twice that if two-sided.
     """

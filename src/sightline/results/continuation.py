@@ -137,7 +137,7 @@ class ContinuationExplanation(ReadOnlyArrays):
         return protect(matrix)
 
     def total(self) -> NDArray[np.float64]:
-        """Return the scores (n,) summed over the generated tokens: what the whole text owes to every token."""
+        """Return the scores (n,) summed over the generated tokens: each token's contribution to the whole text."""
         return np.asarray(self.matrix.sum(axis=0, dtype=np.float64))
 
     def units(self, level: Level = "word") -> Units:

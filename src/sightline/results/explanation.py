@@ -1,4 +1,4 @@
-"""Explanation: how much each token contributed to the explained number, with everything needed to trust or redo it.
+"""Explanation: how much each token contributed to the explained number, with what is needed to judge or repeat it.
 
 `scores` (n,) belong to the n tokens of the encoding, specials included. The magnitude says how much; for signed methods
 the sign says for (+) or against (−) the target. The score of a word is the sum of its tokens by default, because
@@ -44,11 +44,11 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
 _STORABLE_KINDS = "biuf"
 _OF_THE_METHOD = ("method", "layers", "checks", "options", "extras", "check", "exchange")
-"""Fields that say how the scores came about or how far to trust them: none of them holds for other scores."""
+"""Fields about the origin or the trustworthiness of the scores, which are not valid for other scores."""
 _OF_THE_MODEL = ("untrained",)
-"""Entries of `checks` that hold whatever the scores are."""
+"""Entries of `checks` that are valid for any scores."""
 EDITED = " (edited)"
-"""What the name of a method ends with if its scores were replaced."""
+"""Suffix of the method's name if its scores were replaced."""
 
 
 def fingerprint_scores(scores: FloatArray) -> str:
@@ -119,8 +119,7 @@ class Explanation(ReadOnlyArrays):
     exchange: Exchange | None = None
     """What exchanging the strongest words showed, if that was done (`check=True`); see `artefacts`."""
     _origin: tuple[tuple[str, Target, Prediction, Encoding], dict[str, Any]] | None = None
-    """Digest of the scores, what they explain, and what belongs to them, which `dataclasses.replace` hands on; not for
-    callers."""
+    """Digest of the scores, their subject and dependent fields, which `dataclasses.replace` passes on; internal."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)
@@ -138,7 +137,7 @@ class Explanation(ReadOnlyArrays):
         self._set("_origin", (self._subject(), {name: getattr(self, name) for name in _OF_THE_METHOD}))
 
     def _subject(self) -> tuple[str, Target, Prediction, Encoding]:
-        """Return what all other fields are about: the scores, the target, the prediction and the document."""
+        """Return what all other fields depend on: the scores, the target, the prediction and the document."""
         return fingerprint_scores(self.scores), self.target, self.prediction, self.encoding
 
     def _drop_stale_fields(self) -> None:
@@ -214,6 +213,13 @@ class Explanation(ReadOnlyArrays):
 
         A word's score is the sum of its tokens, their mean, or the token score of greatest magnitude (`max_abs`). A
         word cut by truncation counts with its remaining tokens; words without tokens are not listed.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> explanation = sl.load().explain("A neural network learns.", method="attcat")
+        >>> [word.text for word in explanation.words()]
+        ['A', 'neural', 'network', 'learns', '.']
         """
         check_one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
         return self._score_units("word", aggregate)
@@ -243,6 +249,13 @@ class Explanation(ReadOnlyArrays):
 
         `sign` selects those for (score > 0) or against (score < 0) the target. With `merge`, instances of one word are
         added up before ranking, ignoring case.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> explanation = sl.load().explain("A neural network learns. The network predicts.", method="attcat")
+        >>> [word.text for word in explanation.top(3, merge=True)]
+        ['learns', 'neural', 'network']
         """
         check_count("k", k, 0)
         check_one_of("sign", sign, ("any", "for", "against"))
@@ -254,7 +267,15 @@ class Explanation(ReadOnlyArrays):
         return sorted(units, key=lambda unit: -abs(unit.score))[:k]
 
     def to_frame(self, level: Level = "token") -> pd.DataFrame:
-        """Return a pandas frame with one row per token (specials included and marked), word, sentence or paragraph."""
+        """Return a pandas frame with one row per token (specials included and marked), word, sentence or paragraph.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> explanation = sl.load().explain("A neural network learns.", method="attcat")
+        >>> list(explanation.to_frame("word").columns)
+        ['word', 'score', 'index', 'segment', 'start', 'end', 'tokens']
+        """
         import pandas as pd
 
         if level != "token":
@@ -299,7 +320,7 @@ class Explanation(ReadOnlyArrays):
     def to_shap(self, level: Level = "word") -> Any:
         """Return a `shap.Explanation` for the plots of shap, one entry per word (needs the package shap).
 
-        Its base value is the explained number minus the scores, NaN where the prediction does not tell that number.
+        Its base value is the explained number minus the scores, NaN if the prediction does not contain that number.
         """
         return foreign_forms.to_shap(self, level)
 
@@ -354,7 +375,16 @@ class Explanation(ReadOnlyArrays):
         return Report({self.method: self}, inside=inside)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one `.json` or `.parquet` file, from which `load` rebuilds it bit for bit."""
+        """Write everything to one `.json` or `.parquet` file, from which `load` rebuilds it bit for bit.
+
+        Examples
+        --------
+        >>> import sightline as sl
+        >>> explanation = sl.load().explain("A neural network learns.", method="attcat")
+        >>> explanation.save("explanation.json")
+        >>> bool((sl.Explanation.load("explanation.json").scores == explanation.scores).all())
+        True
+        """
         explanation_storage.write(self, Path(path))
 
     @classmethod
@@ -366,7 +396,7 @@ class Explanation(ReadOnlyArrays):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, encoding: Encoding | None = None) -> Explanation:
-        """Rebuild an explanation from `to_dict`, on an encoding that is there already if given.
+        """Rebuild an explanation from `to_dict`, using `encoding` if given.
 
         A damaged record raises TypeError or ValueError.
         """

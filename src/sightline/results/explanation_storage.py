@@ -1,6 +1,6 @@
 """The stored form of an explanation and of its parts: target, prediction, document, scores.
 
-An explanation is one file: JSON for people and other languages, Parquet for data tools; both exact, neither executes.
+An explanation is one file: JSON for people and other languages, Parquet for data tools; both exact, without code.
 
 Every float is written in full (JSON: the shortest decimal that reads back to the same bits; Parquet: the bits) with its
 number type beside it, so that `read(write(x))` gives x bit for bit.
@@ -272,7 +272,7 @@ _MOST_VALUES = LARGEST_FILE // 10
 def to_jsonable(value: Any, where: str) -> Any:
     """Return `value` as JSON can hold it: NumPy scalars and arrays, tuples and paths become ordinary values.
 
-    A number that is not finite or an object of another kind is refused, so that nothing is lost without a word.
+    A number that is not finite or an object of another kind raises OptionError, so that nothing is lost silently.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -315,7 +315,7 @@ def to_record(explanation: Explanation, *, document: bool = True) -> dict[str, A
 
 
 def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) -> dict[str, Any]:
-    """Return the arguments of `Explanation` from a record, on an encoding that is there already if given.
+    """Return the arguments of `Explanation` from a record, using `encoding` if given.
 
     A damaged record raises ValueError, saying what is wrong with which entry.
     """
@@ -326,7 +326,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
 
 
 def to_json(explanation: Explanation) -> str:
-    """Return the record as one line of JSON in ASCII, which any program reads whatever the document holds."""
+    """Return the record as one line of JSON in ASCII, which any program can read."""
     return json.dumps(to_record(explanation), allow_nan=False)
 
 
@@ -414,7 +414,7 @@ def _read_parquet(path: Path) -> bytes:
 
 
 class _Columns(FileRecord):
-    """What says how the columns of a Parquet file become entries of the record."""
+    """Header of a Parquet file: how its columns become entries of the record."""
 
     model_config = ConfigDict(extra="ignore")
     FORMAT, CONTENT = ScoresRecord.FORMAT, ScoresRecord.CONTENT

@@ -54,7 +54,7 @@ def to_dataset(explanation: Explanation, level: Level = "word") -> Any:
 
 
 def explained_value(explanation: Explanation) -> float:
-    """Return y, the number that the scores divide, where the prediction tells it; NaN elsewhere."""
+    """Return y, the number that the scores divide, if the prediction contains it; else NaN."""
     target, prediction = explanation.target, explanation.prediction
     if target.index is None or target.contrast is not None or target.label not in prediction.labels:
         return math.nan

@@ -1,4 +1,4 @@
-"""Inside: what one pass showed inside the model, as reports store it and pages and inspections draw it."""
+"""Inside: what one pass recorded inside the model, as reports store it and pages and inspections draw it."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ VERSION = 1
 LARGEST_FILE = 200_000_000
 """Bytes of JSON that are read: several times the longest text with the scores of every layer."""
 ABOVE_ONE = 1e-5
-"""By how much rounding may lift a share or a probability above 1."""
+"""Tolerance by which rounding may raise a share or a probability above 1."""
 LARGEST_WHOLE = 2**63 - 1
 _LARGEST_NUMBER = 2**64
 _MOST_ERRORS = 1_000
-"""Mistakes in a record of which the first is described."""
+"""Most errors of a record of which the first is described."""
 _ELEMENTS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {float, int}}
 _ELEMENT_NAMES = {"b": "true and false", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
 
@@ -56,7 +56,7 @@ class Record(BaseModel):
             try:
                 content = json.dumps(content, default=_to_list)
             except (TypeError, RecursionError) as error:
-                raise ValueError(f"it holds what JSON cannot hold: {error}") from None
+                raise ValueError(f"it contains values that JSON cannot represent: {error}") from None
         try:
             return cls.model_validate_json(content)
         except ValidationError as error:
@@ -72,7 +72,7 @@ class Record(BaseModel):
 
 
 class _Header(BaseModel):
-    """What a file says about itself."""
+    """The header of a file."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -85,7 +85,7 @@ class FileRecord(Record):
 
     FORMAT: ClassVar[str]
     CONTENT: ClassVar[str]
-    """What the file holds, as messages call it."""
+    """Name of the content in messages."""
 
     format: str
     version: int = Field(ge=1, le=VERSION)

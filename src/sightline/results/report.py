@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """Explanations of one document, with everything a page shows beside them."""
+    """Explanations of one document, with everything else that a page shows."""
 
     explanations: Explanations
     """By method, and by class within a method if several classes are explained, as `Model.explain` returns them."""

@@ -1,1 +1,1 @@
-"""What can be chosen: defaults and the checks of values. Imports neither torch nor transformers."""
+"""Options: declarations, defaults and checks of values. Imports neither torch nor transformers."""

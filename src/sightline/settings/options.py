@@ -144,7 +144,7 @@ def _list_options(settings: type[Settings]) -> dict[str, Option]:
 
 
 OptionRule = Callable[[Any], None]
-"""Raises OptionError if the values of a settings object do not go together."""
+"""Raises OptionError if the values of a settings object are inconsistent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class Settings:
     def keywords(self, function: Callable[..., Any], *, without: Collection[str] = ()) -> dict[str, Any]:
         """Return the settings that `function` takes, by the names of its parameters.
 
-        without: names that mean something else there.
+        without: names with another meaning there.
         """
         parameters = inspect.signature(function).parameters.values()
         named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}

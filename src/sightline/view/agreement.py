@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.progress import Progress
 
 AGREEMENT = "a comparison"
-"""What the record of the folder says that it holds."""
+"""The content type in the folder's record."""
 
 _SUBJECTS = {"methods": "methods", "layers": "the layers of each method", "models": "models"}
 
@@ -55,7 +55,7 @@ def write_agreement(
 ) -> Path:
     """Write page, tables and figures into `folder` and return the path of the page.
 
-    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
+    A folder with other content raises UsageError unless `overwrite`, which replaces files of the same names.
     """
     sections = [Section("agreement", "Agreement", tuple(sentences(agreement)), tuple(_parts(agreement)))]
     if agreement.failures:
@@ -113,7 +113,7 @@ def _table(agreement: Agreement, metric: str) -> pd.DataFrame:
 
 
 def _chance_sentence(agreement: Agreement, metric: str) -> str:
-    """Return between which values the chance levels of a table by layer lie; nothing if it has no value."""
+    """Return a sentence with the range of chance levels of a table by layer; nothing if it has no value."""
     chance = agreement.by_layer(metric, "chance").to_numpy(dtype=float)
     measured = chance[np.isfinite(chance)]
     if not measured.size:

@@ -1,10 +1,10 @@
 """Map scores to colours: one scale for the page, the notebook and the terminal.
 
-level = round(LEVELS · ((min(|s|, m) − e) / (m − e))^γ) with the sign of s, 0 below e. m is the magnitude that all but
-0.5 % of the scores stay below; e is the mean of those magnitudes, what each score would be if all words counted alike.
-Without e, the many words that count less than that would tint a passage that says nothing. On a long document a linear
-scale up to the largest score shows nothing either: a handful of outliers takes all the colour. Clipping at m and γ < 1
-bring the middle of the field back; the page draws the scale it used.
+level = round(LEVELS · ((min(|s|, m) − e) / (m − e))^γ) with the sign of s, 0 below e. m is the magnitude that 99.5 % of
+the scores stay below; e is the mean of these magnitudes, the score of each word if all counted alike. Without e, the
+many words that count less would tint passages that say nothing. On a long document a linear scale up to the largest
+score shows nothing either: a few outliers take all the colour. Clipping at m and γ < 1 make the middle visible again;
+the page draws the scale it used.
 
 Blue is for, orange against (a pair that stays apart under all common colour blindnesses), violet is for methods
 without a sign. Text keeps a contrast of at least 4.5 : 1 on every step, in the light and in the dark theme.
@@ -37,8 +37,8 @@ FULL: dict[Theme, dict[Hue, str]] = {
 }
 
 FIRST_STEP: dict[Theme, float] = {"light": 0.15, "dark": 0.3}
-"""How far from the background the first colour is, as a share of the way to the full one: it must be visible, and eyes
-tell dark colours apart less well than light ones."""
+"""Distance of the first colour from the background, as a share of that of the full one: it must be visible, and dark
+colours are harder to tell apart than light ones."""
 
 
 def reference(scores: ArrayLike) -> float:
@@ -47,7 +47,7 @@ def reference(scores: ArrayLike) -> float:
     if not magnitudes.size:
         return 0.0
     clipped = int(CLIPPED_SHARE * magnitudes.size)
-    # When nearly all scores are zero the clipped ones are all there is to show.
+    # When nearly all scores are zero, only the clipped ones can be shown.
     return float(magnitudes[-1 - clipped] or magnitudes[-1])
 
 

@@ -37,7 +37,7 @@ _SHELL = Shell(read_source("continuation.css") + _LEVELS, read_source("continuat
 POLICY = _SHELL.policy
 """The content security policy of the page."""
 _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
-"""How a word of white space only is drawn, so that it can be clicked."""
+"""Visible symbols for words of white space, so that they can be clicked."""
 HEADINGS: dict[Origin | None, str] = {
     "generated": "Generated",
     "given": "Given continuation, not written by the model",
@@ -70,7 +70,7 @@ MEANINGS = {
     "grads": "how the {quantity} of the token changes with the attention to each word",
     "random": "random numbers, which say nothing about any word",
 }
-"""What a score is, for methods whose scores are not what a word added to the quantity."""
+"""Meaning of a score, for methods whose scores are not contributions to the quantity."""
 
 
 def render_continuation(continuations: Sequence[ContinuationExplanation], *, title: str | None = None) -> str:
@@ -111,7 +111,7 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
 
 
 def render_fragment(continuation: ContinuationExplanation) -> str:
-    """Return the generated words with the strongest words behind each as a table without script, for notebooks."""
+    """Return the generated words, each with its strongest earlier words, as a table without script for notebooks."""
     lines = [
         f"<tr><td>{escape(word)}</td><td>{escape(percent(float(probability)))}</td><td>"
         + ", ".join(f"{escape(text)} {format_number(score)}" for text, score in behind)
@@ -157,7 +157,7 @@ def _scores(sums: NDArray[np.float64]) -> dict[str, list[Any]]:
 def _text(
     continuation: ContinuationExplanation, words: Units, probabilities: dict[int, float], *, generated: bool
 ) -> str:
-    """Return the text of the prompt or of what follows it, every word an element with its number."""
+    """Return the text of the prompt or of the continuation, every word an element with its number."""
     text, border = continuation.encoding.text, continuation.border
     pieces: list[str] = []
     end, stop = (border, len(text)) if generated else (0, border)
@@ -202,7 +202,7 @@ def describe_scores(continuation: ContinuationExplanation) -> str:
 
 
 def describe_check() -> str:
-    """Return that a continuation has no verdict, as one sentence."""
+    """Return one sentence: a continuation has no verdict."""
     mark, words = MARKS["unchecked"]
     return f"{mark} {words}: nothing was tested on the model, so there is no verdict; model.check() tests one of .rows."
 

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from sightline.corpus.store import Store
 
 CORPUS_PAGE = "the page of a corpus"
-"""What the record of the folder says that it holds."""
+"""The content type in the folder's record."""
 DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
 _SHELL = Shell(read_source("corpus.css"), read_source("corpus.js"), images="data:")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
-    "mean-present": "mean over the documents that hold the word",
+    "mean-present": "mean over the documents that contain the word",
     "sum": "sum over all documents",
 }
 
@@ -185,7 +185,7 @@ def _word_table(rows: pd.DataFrame, side: str, unit: _Unit) -> str:
 
 @dataclass(frozen=True)
 class _Unit:
-    """One power of ten and one number of decimals for all numbers of a table."""
+    """A common power of ten and number of decimals for all numbers of a table."""
 
     exponent: int
     decimals: int
@@ -200,7 +200,7 @@ class _Unit:
 
     @property
     def name(self) -> str:
-        """What is added to the head of a column."""
+        """The suffix of a column heading."""
         return f", 10<sup>{format_number(self.exponent, '.0f')}</sup>" if self.exponent else ""
 
     def format(self, value: float) -> str:
@@ -264,7 +264,7 @@ def _picture(figure: Figure, description: str) -> str:
 
 
 def _explorer_data(summary: CorpusSummary, pages: dict[int, str]) -> dict[str, Any]:
-    """Return what the script filters: documents, and words with the places and scores of the documents they are in."""
+    """Return the data that the script filters: documents, and words with indices and scores of their documents."""
     rows = to_records(summary.documents)
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
@@ -304,7 +304,7 @@ def _explorer_data(summary: CorpusSummary, pages: dict[int, str]) -> dict[str, A
 
 
 class CorpusPages:
-    """Renders the pages of the run in a folder, or at a URI, for a server that has them at `address`."""
+    """Renders the pages of the run in a folder, or at a URI, for a server that serves them at `address`."""
 
     def __init__(self, path: str, address: str) -> None:
         self._address = address

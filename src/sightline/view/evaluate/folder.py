@@ -67,7 +67,7 @@ def write_evaluation(
 ) -> Path:
     """Write everything into `folder` and return the path of the page; `title` is its heading.
 
-    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
+    A folder with other content raises UsageError unless `overwrite`, which replaces files of the same names.
     """
     ranking = evaluation if isinstance(evaluation, Ranking) else Ranking(evaluation)
     evaluation = ranking.evaluation
@@ -110,7 +110,7 @@ def plot_overview(evaluation: Evaluation) -> Figure:
 
 
 def _overview_pictures(ranking: Ranking) -> list[Picture]:
-    """The chart of all metrics by which methods can be ranked, or nothing where there is none."""
+    """Return the chart of all metrics that can rank methods, or nothing if there are none."""
     metrics = [name for name in ranking.evaluation.metrics if len(ranking.ranked(name))]
     if not metrics:
         return []

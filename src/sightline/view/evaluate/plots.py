@@ -199,7 +199,7 @@ class Dot:
     low: float
     high: float
     floor: float | None = None
-    """The floor of this method, where methods have floors of their own."""
+    """The floor of this method, if floors differ between methods."""
     beats_chance: bool | None = None
     """None where a metric has no floor."""
 

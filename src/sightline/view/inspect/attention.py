@@ -212,7 +212,7 @@ def count_name(inspection: Inspection) -> str:
 
 
 def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> str:
-    """Return how far counts fail to rank words because lists hold every token that they could, or most of them."""
+    """Return a sentence on saturation: counts cannot rank words if lists contain all or most possible tokens."""
     sides = saturated_sides(inspection, relations)
     settings = inspection.settings
     if not sides:
@@ -226,7 +226,7 @@ def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> st
 
 
 def _partial_saturation(inspection: Inspection, relations: RelationCounts) -> str:
-    """Return which share of the possible tokens the lists hold, where it is most of them."""
+    """Return the fraction of possible tokens that the lists contain, where it is most of them."""
     settings = inspection.settings
     shares = {
         side: relations.saturation(side, settings.layer, settings.head, count=settings.counting) for side in _SIDES

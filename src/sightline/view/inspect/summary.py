@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 HEADS = 5
 INSPECTION = "an inspection"
-"""What the record of the folder says that it holds."""
+"""The content type in the folder's record."""
 
 
 def write_inspection(
@@ -62,7 +62,7 @@ def write_inspection(
 ) -> Path:
     """Write the inspection of a document, of a data set or of both into `folder`, and return the path of the page.
 
-    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
+    A folder with other content raises UsageError unless `overwrite`, which replaces files of the same names.
     """
     first = document or dataset
     if first is None:

@@ -1,9 +1,9 @@
-"""Maps of heads as the page gets them.
+"""Head maps in the form that the page receives.
 
-Maps have one byte a pixel, smaller ones for all heads, finer ones for a few. A map of s × s pixels puts cell (i, j) of
-n × n in pixel (⌊i·s/n⌋, ⌊j·s/n⌋), which is the mean of its cells. If s divides S, or S = n, every pixel of the map of S
-× S lies inside one of the map of s × s: the smaller map is the mean of the larger one's pixels, each counted as often
-as it has cells, and nothing is lost by making one from the other.
+Maps have one byte per pixel: small ones for all heads, finer ones for a few. A map of s × s pixels puts cell (i, j) of
+n × n in pixel (⌊i·s/n⌋, ⌊j·s/n⌋), which is the mean of its cells. If s divides S, or S = n, every pixel of the S × S
+map lies inside one of the s × s map: the smaller map is the mean of the larger one's pixels, weighted by their number
+of cells, and can be computed from it exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FINE_BYTES = 700_000
 
 
 def pool_maps(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.float32]:
-    """Make maps (…, S, S) of n × n cells smaller: (…, edge, edge), or as they are where that cannot be done exactly."""
+    """Return maps (…, S, S) of n × n cells reduced to (…, edge, edge), or unchanged where that is not exact."""
     size = maps.shape[-1]
     if size <= edge or (size < n and size % edge):
         return maps.astype(np.float32, copy=False)
@@ -40,9 +40,9 @@ def pool_maps(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.
 
 
 def encode_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Code maps (…, s, s) as q = 255·√(weight/peak) in one byte a pixel; returns q and the peaks (…).
+    """Code maps (…, s, s) as q = 255·√(weight/peak) in one byte per pixel; returns q and the peaks (…).
 
-    The square root keeps the faint parts of a map, where most of it is.
+    The square root keeps the faint parts, which are most of a map.
     """
     peak = maps.max(axis=(-2, -1), keepdims=True)
     share = np.divide(maps, peak, out=np.zeros_like(maps), where=peak > 0)
@@ -50,7 +50,7 @@ def encode_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float
 
 
 def heads_by_importance(inside: Inside) -> list[tuple[int, int]]:
-    """Every (layer, head), the most important first; without importances the upper layers: they are next to the end."""
+    """Return every (layer, head), the most important first; without importance, upper layers first."""
     places = np.repeat(np.arange(inside.layers), inside.heads)
     rank = places if inside.importance is None else inside.importance.ravel()
     return [divmod(int(head), inside.heads) for head in np.argsort(-rank, kind="stable")]

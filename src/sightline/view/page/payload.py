@@ -1,7 +1,7 @@
-"""What the page is given: one JSON object and named arrays, the same for report, notebook and server.
+"""The page's data: one JSON object and named arrays, the same for report, notebook and server.
 
-docs/guides/page-data.md is the contract; `web/src/payload.ts` is the other side of it. Nothing is computed here that an
-explanation or an `Inside` does not hold: scores are passed unchanged, weights are stored in fewer bits.
+docs/guides/page-data.md is the contract, `web/src/payload.ts` its other side. Nothing is computed here beyond what an
+explanation or an `Inside` contains: scores are passed unchanged, weights are stored in fewer bits.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Payload:
 
     json: dict[str, Any]
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-    """As they travel: little-endian, C order, in the type that `json["arrays"]` names."""
+    """As they are sent: little-endian, C order, in the type that `json["arrays"]` names."""
     optional: list[tuple[str, ...]] = field(default_factory=list)
-    """Groups of arrays that make sense together only, the most useful group first."""
+    """Groups of arrays that are useful only together, the most useful group first."""
     better: dict[str, str] = field(default_factory=dict)
-    """For each array that is unnecessary if a more detailed one is present: the name of that one."""
+    """Array -> the more detailed array that makes it unnecessary."""
 
     def without(self, names: set[str]) -> Payload:
         """Return the same payload with some arrays left out."""
@@ -87,7 +87,7 @@ class Payload:
 
 
 def build(report: Report, *, title: str | None = None) -> Payload:
-    """Return what the page shows of a report; explanations that were checked bring what was measured."""
+    """Return the payload of a report; checked explanations include what was measured."""
     entries, inside, encoding = report.entries(), report.inside, report.encoding
     targets = _target_names(list(report))
     titles, summaries, formulas = report.titles, report.summaries, report.formulas
@@ -130,7 +130,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
 
 
 def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
-    """Bits (n,) that say which tokens are specials, parts of (English) stop words, or punctuation."""
+    """Return bits (n,) that mark tokens as specials, parts of (English) stop words, or punctuation."""
     stop_words = TokenFilter(stop_words="en", punctuation=False, specials=False, meaningful=True)
     punctuation = TokenFilter(stop_words=None, punctuation=True, specials=False)
     flags = np.zeros(len(encoding), dtype=np.uint8)
@@ -216,7 +216,7 @@ def _add_units(payload: Payload, explanation: Explanation, level: Level) -> None
 
 
 def _with_specials(units: list[Unit], encoding: Encoding) -> list[Unit]:
-    """Put every special behind the unit of the token before it, as a unit without characters."""
+    """Insert every special after the unit of the preceding token, as a unit without characters."""
     owner = {token: number for number, unit in enumerate(units) for token in unit.tokens}
     merged: list[list[Unit]] = [[] for _ in range(len(units) + 1)]
     behind, segment, place = 0, 0, 0
@@ -282,7 +282,7 @@ def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
 
 
 def _quantity_note(explanation: Explanation) -> str:
-    """Return what log-odds or a logit have to do with the probability that people read."""
+    """Return how log-odds or a logit relate to the probability that people read."""
     target = explanation.target
     if target.contrast_label is not None or predicted_value(explanation) is not None:
         return ""
@@ -304,7 +304,7 @@ def _label(explanation: Explanation) -> str:
 
 
 def _target_names(explanations: Sequence[Explanation]) -> list[str]:
-    """Return what the switch calls each target: its class, or its description where that does not tell two apart."""
+    """Return the name of each target in the switch: its class, or its description where classes are not unique."""
     descriptions = {describe_target(explanation): _label(explanation) for explanation in explanations}
     labels = Counter(descriptions.values())
     return [
@@ -323,7 +323,7 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
 
 
 def _consensus(report: Report) -> dict[str, Any] | None:
-    """How many words each method names, out of how many; which of them agree follows from the scores."""
+    """Return how many words each method names, out of how many; which ones agree follows from the scores."""
     consensus = report.consensus
     return None if consensus is None else {"k": consensus.k, "words": consensus.document_words}
 
@@ -343,7 +343,7 @@ def _inside_facts(inside: Inside) -> dict[str, Any]:
 
 
 def _add_overview(payload: Payload, inside: Inside) -> None:
-    """The small things that nearly every view shows: totals, the overall relations, thumbnails, importance."""
+    """Add the small data that nearly every view shows: totals, overall relations, thumbnails, importance."""
     if inside.importance is not None:
         payload.add_optional({"importance": (inside.importance, "float32")})
     _add_relations(payload, inside, "all")

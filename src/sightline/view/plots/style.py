@@ -6,7 +6,7 @@ figure behind. matplotlib is imported when the first figure is drawn.
 Colours stay apart under the common colour blindnesses: viridis for amounts, orange (against) to blue (for) as on the
 page for signed scores, Okabe and Ito's eight for categories (Okabe & Ito 2008).
 
-One font draws everything, others that are installed the characters that it lacks.
+One font draws everything; other installed fonts draw the characters that it lacks.
 
 matplotlib draws a box for a character without a glyph. Here another installed font is looked for first; characters that
 no font has are drawn as `MISSING`, and one warning per figure names their scripts and says what to do.
@@ -49,7 +49,7 @@ FOR, AGAINST, PLAIN = "#2a6db0", "#c8691a", "#7a5cbf"
 """Blue is for, orange against, violet is for scores without a sign."""
 INK, QUIET, GRID = "#1f2328", "#5f646b", "#dedbd3"
 CHANCE = "#8a8d91"
-"""What chance alone would give."""
+"""Colour of chance levels."""
 
 PNG_RESOLUTION = 144
 CHARACTERS_PER_INCH = 15.5

@@ -21,12 +21,12 @@ REFERENCE = (
     "One at a time: words in the order of their effects when each is removed alone, which is no upper limit. Methods "
     "can do better, because words also act together."
 )
-"""What the `reference` of an evaluation is."""
+"""Explanation of the `reference` of an evaluation."""
 ORDERS = (
     "Random orders follow random scores of the tokens, summed to words: words of many tokens come first more often, as "
     "they do with methods that score tokens."
 )
-"""What the floor of faithfulness is."""
+"""Explanation of the floor of faithfulness."""
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
 
@@ -212,7 +212,7 @@ def planted_sentences(result: PlantedResult) -> list[str]:
         f"for {percent(planted.decisive)} of {len(planted.documents)} documents."
     ]
     if not planted.learnt:
-        sentences.append("So the planted words are no known truth here: train for more steps before reading on.")
+        sentences.append("So the planted words are not a known truth here: train for more steps before reading on.")
     for row in result.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
         verdict = "" if row.precision >= 0.5 else ": it misses most of them, but finds more than chance would"
         verdict = verdict if row.better_than_chance else ": no better than chance"

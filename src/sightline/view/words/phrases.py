@@ -19,7 +19,7 @@ SMALLEST_PERCENT = 0.01
 MOST_DIGITS = 6
 """Decimals of a percentage, and digits beyond three of a value, to which amounts are compared."""
 FILLERS = TokenFilter(meaningful=True)
-"""Words that say little: stop words that are no reason, and punctuation."""
+"""Words that say little: stop words that cannot be a reason, and punctuation."""
 LONGEST_PHRASE = 80
 """Characters of a word that are quoted: a "word" may be a page of letters without a space."""
 SHARES_NOTE = "Shares are of the total of absolute word scores, not of the probability."
@@ -170,7 +170,7 @@ def _probability(log_odds: float) -> float:
 
 
 def describe_amounts(explanation: Explanation, *values: float) -> list[str]:
-    """Return several amounts, with enough digits that different ones do not read the same."""
+    """Return several amounts, with enough digits to keep different ones distinct."""
     texts = [describe_amount(explanation, value) for value in values]
     for digits in range(1, MOST_DIGITS):
         if len(set(texts)) == len(set(values)):

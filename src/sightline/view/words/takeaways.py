@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sightline.analysis.relation_table import Direction
 
 CLEARLY_MORE = 1.5
-"""Ratio to the average word from which a word is listed often by itself, not only because it is frequent."""
+"""Ratio to the average word from which a word counts as listed often, beyond what its frequency explains."""
 TEXT_PAGE = "page.html"
 """The page of the explained text in the folder of an inspection."""
 
@@ -103,7 +103,7 @@ def _relations(inspection: Inspection) -> Takeaway | None:
 
 
 def saturated_sides(inspection: Inspection, relations: RelationCounts) -> list[Direction]:
-    """Return the directions in which the counted lists hold every token that they could hold."""
+    """Return the directions in which the counted lists contain every possible token."""
     settings = inspection.settings
     sides: tuple[Direction, ...] = ("attended", "attending")
     return [
