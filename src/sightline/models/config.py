@@ -316,7 +316,7 @@ SPECIAL: Mapping[str, Check] = {
 COMMON = ("architectures", "dtype", "torch_dtype", "problem_type")
 """The settings among them that mean the same in every type of model."""
 _FEWEST = {
-    "vocab_size": 1,
+    **dict.fromkeys(("vocab_size", "sliding_window"), 1),
     **dict.fromkeys(("type_vocab_size", "max_window_layers", "num_random_blocks", "conv_kernel_size"), 0),
     **dict.fromkeys(("max_relative_positions", "position_buckets"), -1),
 }
