@@ -3,7 +3,7 @@
     config.json      labels, kind of problem, longest text
     tokenizer.json   how texts become ids
     model.onnx       the graph, here or in onnx/, or the only .onnx file there; its first output are the logits
-                     (documents, classes)
+                     (documents, classes); encoder_*.onnx and decoder_*.onnx are parts of a generator and never read
 
 Nothing but the answers to texts is known of such a model (`functions`).
 """
@@ -31,6 +31,8 @@ from sightline.settings.extras import require
 from sightline.text.tokenizers import load_tokenizer
 
 PLACES = ("model.onnx", "onnx/model.onnx")
+PARTS = ("encoder", "decoder")
+"""How the names of graphs begin that are half of a model that generates text."""
 SCALED_BY_BATCH = b"DynamicQuantizeLinear"
 """The operation of quantised graphs that rounds numbers to a scale taken from the whole batch."""
 NUMBERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -52,13 +54,18 @@ def find_graph(source: object) -> Path | None:
     except (OSError, RuntimeError, ValueError):  # no path: what loads models says so
         return None
     named = [place for place in PLACES if regular_file(folder, place, ModelError) is not None]
-    found = named[:1] or sorted(str(path.relative_to(folder)) for path in folder.glob("*.onnx"))
-    found = found or sorted(str(path.relative_to(folder)) for path in folder.glob("onnx/*.onnx"))
+    found = named[:1] or _classifiers(folder, "*.onnx") or _classifiers(folder, "onnx/*.onnx")
     if len(found) > 1:
         raise ModelError(
             f"The folder '{folder}' has several graphs ({', '.join(map(quote, found))}): load one of them by its path."
         )
     return regular_file(folder, found[0], ModelError) if found else None
+
+
+def _classifiers(folder: Path, pattern: str) -> list[str]:
+    """Return the graphs of a folder, by their paths in it, that are not half of a generator."""
+    graphs = (path for path in folder.glob(pattern) if not path.name.startswith(PARTS))
+    return sorted(str(path.relative_to(folder)) for path in graphs)
 
 
 class OnnxClassifier:
