@@ -1,7 +1,8 @@
 """Take the screenshots in docs/images/: `python -m tools.screenshots` (needs Chromium and Playwright).
 
-Everything is shown on a built-in document with the built-in model, or on what the guide to a planted cue makes, so that
-anybody can make the pictures again. With names (`python -m tools.screenshots server-form page-dark`) only these pictures are taken.
+Everything is shown on a built-in document with the built-in model, or on what the guide to a planted cue makes, so
+that anybody can make the pictures again. With names (`python -m tools.screenshots server-form page-dark`) only these
+pictures are taken.
 """
 
 from __future__ import annotations
@@ -77,8 +78,6 @@ SERVER_SHOTS = (
     Shot("server-progress", "progress"),
 )
 """`address` names the step that is shown; the explanation whose progress is shown keeps running, so it comes last."""
-
-
 CORPUS_SHOTS = (
     Shot("corpus-words", "words"),
     Shot("corpus-wrong", "wrong"),
