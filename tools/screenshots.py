@@ -1,19 +1,21 @@
 """Take the screenshots in docs/images/: `python -m tools.screenshots` (needs Chromium and Playwright).
 
-Everything is shown on a built-in document with the built-in model, so that anybody can make the pictures again. With
-names (`python -m tools.screenshots server-form page-dark`) only these pictures are taken.
+Everything is shown on a built-in document with the built-in model, or on what the guide to a planted cue makes, so
+that anybody can make the pictures again. With names (`python -m tools.screenshots server-form page-dark`) only these
+pictures are taken.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,13 +25,16 @@ from PIL import Image
 
 from sightline import builtin
 from sightline.api.load import load
+from sightline.corpus.runner import run
 from sightline.results.report import Report
 from sightline.serve.process import WorkerProcess
 from sightline.serve.server import Server, address, bound_socket
 from sightline.settings.serving import ServerLimits
+from sightline.view.corpus_page import write_corpus_page
 from sightline.view.page.html import script, style
 
-FOLDER = Path(__file__).parents[1] / "docs" / "images"
+DOCS = Path(__file__).parents[1] / "docs"
+FOLDER = DOCS / "images"
 COLOURS = 256
 PATIENCE = 600_000
 """Milliseconds to wait for an explanation on a busy machine."""
@@ -73,6 +78,11 @@ SERVER_SHOTS = (
     Shot("server-progress", "progress"),
 )
 """`address` names the step that is shown; the explanation whose progress is shown keeps running, so it comes last."""
+CORPUS_SHOTS = (
+    Shot("corpus-words", "words"),
+    Shot("corpus-wrong", "wrong"),
+    Shot("corpus-change", "change"),
+)
 
 
 def document() -> str:
@@ -182,17 +192,50 @@ def server_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
         return [take(browser, shot, prepare) for shot in shots]
 
 
+def planted_cue(folder: Path) -> Path:
+    """Follow the guide to a planted cue in a folder; return the index of the corpus page."""
+    guide = (DOCS / "guides" / "planted-cue.md").read_text(encoding="utf-8")
+    with chdir(folder):
+        exec("\n".join(re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)), {})
+        store = run("corpus.csv", load("letters"), methods=["occlusion"], check=True, out="explained")
+        return write_corpus_page(store, folder / "page")
+
+
+def corpus_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
+    """Take the pictures of the corpus page and of a document that was opened from it."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = planted_cue(Path(folder))
+
+        def prepare(page: Any, shot: Shot) -> None:
+            page.goto(index.as_uri())
+            page.wait_for_selector("[data-ready]")
+            if shot.address == "words":
+                return
+            page.locator("[name=outcome]").select_option("false")
+            page.locator("#words button", has_text="ticket").first.click()
+            if shot.address == "change":
+                page.goto(f"{page.locator('#list a').first.evaluate('link => link.href')}#view=change")
+                page.wait_for_selector("[data-ready]")
+
+        return [take(browser, shot, prepare) for shot in shots]
+
+
 def main() -> int:
     """Write all pictures, or those named; returns 1 if one of them is too large."""
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    wanted = set(sys.argv[1:]) or {shot.name for shot in (*SHOTS, *NOTEBOOK_SHOTS, *SERVER_SHOTS)}
+    kinds = (
+        (report_shots, SHOTS),
+        (notebook_shots, NOTEBOOK_SHOTS),
+        (corpus_shots, CORPUS_SHOTS),
+        (server_shots, SERVER_SHOTS),
+    )
+    wanted = set(sys.argv[1:]) or {shot.name for _, shots in kinds for shot in shots}
     with sync_playwright() as driver:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
         paths: list[Path] = []
-        kinds = ((report_shots, SHOTS), (notebook_shots, NOTEBOOK_SHOTS), (server_shots, SERVER_SHOTS))
         for taken, shots in kinds:
             chosen = [shot for shot in shots if shot.name in wanted]
             paths += taken(browser, chosen) if chosen else []

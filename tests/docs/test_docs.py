@@ -100,6 +100,7 @@ def python_of(path: Path) -> str:
         ("docs/guides/functions.md", "page.html"),
         ("docs/guides/corpus.md", "document.html"),
         ("docs/guides/inspect.md", "heads.svg"),
+        ("docs/guides/planted-cue.md", "corpus.csv"),
         ("docs/guides/studies.md", "attcat/index.html"),
         ("docs/guides/tasks.md", None),
     ],

@@ -126,7 +126,8 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
         explained(page, TEXT, "gradient")
         assert page.evaluate("location.hash") == ""
         assert page.locator("#view .text").first.text_content() == TEXT
-        page.locator("#asking > summary").click()
+        assert page.locator("#history > summary").inner_text() == "Earlier results (2)"
+        page.locator("#history > summary").click()
         assert page.locator("#earlier a").count() == 2
         page.locator("#earlier a").last.click()
         page.locator("#view h1", has_text="The compiler").wait_for()
@@ -301,7 +302,7 @@ def test_a_hostile_text_is_only_ever_text(browse):
     def scenario(page):
         explained(page, HOSTILE, "attcat")
         assert page.locator("#view .text").first.text_content() == HOSTILE
-        page.locator("#asking > summary").click()
+        page.locator("#history > summary").click()
         assert page.locator("#earlier a").first.inner_text().startswith("<script>window.hacked")
         assert page.evaluate("window.hacked ?? null") is None
         assert page.evaluate("document.querySelectorAll('#view img, #earlier img, body script').length") == 0
@@ -338,7 +339,7 @@ def test_the_result_can_be_taken_away_as_a_page_and_as_json(browse, server, tmp_
     assert data["consensus"]["methods"] == ["attcat", "rollout"]
 
 
-def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(browse):
+def test_earlier_results_are_one_line_above_the_result_and_a_phone_shows_everything(browse):
     def scenario(page):
         page.locator("#file").set_input_files({"name": "my.txt", "mimeType": "text/plain", "buffer": TEXT.encode()})
         page.locator("#file-name", has_text="“my.txt” loaded").wait_for()
@@ -351,8 +352,11 @@ def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(bro
         assert page.locator("#view .brand").is_hidden()
         page.set_viewport_size({"width": 1400, "height": 900})
         history, view = page.locator("#history").bounding_box(), page.locator("#view").bounding_box()
-        assert history["x"] + history["width"] <= view["x"]
+        assert history["y"] + history["height"] <= view["y"]
+        assert history["height"] < 40
+        assert view["width"] > 1340
         assert page.locator("#view .details").is_visible()
+        page.locator("#history > summary").click()
         assert page.locator("#earlier [aria-current=page]").count() == 1
         page.set_viewport_size({"width": 375, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
@@ -385,8 +389,9 @@ def test_a_decoder_offers_continuations_and_shows_the_words_behind_each_word(wri
 
         page.reload()
         frame.locator("body[data-ready=true]").wait_for()
-        page.locator("#asking > summary").click()
+        page.locator("#history > summary").click()
         page.locator("#earlier a", has_text="the old mill").click()
+        page.locator("#asking > summary").click()
         page.locator("#continuation").fill("")
         page.locator("#max-new-tokens").fill("3")
         before = page.locator("#view").get_attribute("data-job")

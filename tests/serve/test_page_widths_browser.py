@@ -51,6 +51,7 @@ def test_form_progress_result_and_history_fit_every_window(browse, server):
             page.set_viewport_size({"width": 1024, "height": HEIGHT})
             assert_inside(page, 1024, "#bar", "#stage", "#cancel")
         page.locator("#view .sightline[data-ready=true]").wait_for()
+        page.locator("#history > summary").click()
         for width in sizes(page):
             page.locator("#view nav.tabs button", has_text="Text").click()
             assert_inside(page, width, *OF_RESULT)

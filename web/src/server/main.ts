@@ -15,6 +15,7 @@ const VIEW: string = "/static/view.js";
 class Page {
   private readonly trouble = byId("trouble");
   private readonly asking = byId<HTMLDetailsElement>("asking");
+  private readonly earlier = byId<HTMLDetailsElement>("history");
   private readonly running = byId("running");
   private readonly shown = byId("view");
   private readonly saving = byId("saving");
@@ -197,7 +198,8 @@ class Page {
 
   private listHistory(): void {
     const entries = memory.entries();
-    byId("history").hidden = !entries.length;
+    this.earlier.hidden = !entries.length;
+    byId("earlier-count").textContent = String(entries.length);
     byId("earlier").replaceChildren(
       ...entries.map((entry) => {
         const link = element("a", { href: `?job=${encodeURIComponent(entry.id)}` }, entry.title || "Untitled");
@@ -205,6 +207,7 @@ class Page {
           if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser opens a new tab or window
           event.preventDefault();
           history.pushState(null, "", link.href);
+          this.earlier.open = false;
           this.form.fill(entry.settings, memory.textsOf(entry));
           void this.fromAddress();
         });
