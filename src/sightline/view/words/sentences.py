@@ -19,8 +19,7 @@ LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 UNTRAINED = "Some weights of this model are random: its predictions and their explanations mean nothing."
 DEMONSTRATION = (
-    "The built-in demonstration model only tells artificial intelligence from programming languages; name your own "
-    "with --model (in Python: sl.load)."
+    "The demonstration model only tells artificial intelligence from programming languages; name yours with --model."
 )
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
