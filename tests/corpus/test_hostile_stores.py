@@ -233,6 +233,16 @@ def test_a_file_of_millions_of_equal_rows_is_refused(copy):
         sl.open_run(copy).heads()
 
 
+def test_a_footer_that_contradicts_itself_is_refused_before_it_ends_the_process(copy):
+    path = files_of(copy, "documents")[0]
+    optional, required = b"\x25\x02\x18\x05words", b"\x25\x00\x18\x05words"  # how the schema begins a column
+    content = path.read_bytes()
+    assert content.count(optional) == 1
+    path.write_bytes(content.replace(optional, required))
+    with pytest.raises(InputError, match=f"{path.name}' is damaged: .* histogram size mismatch"):
+        sl.open_run(copy).documents()
+
+
 def test_a_method_name_is_no_sql(copy):
     evil = "x' UNION SELECT row, 'injected', 0 FROM rows --"
     edit_manifest(copy, "settings.methods", [evil, "rollout"])

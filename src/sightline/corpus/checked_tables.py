@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args
 
 from sightline.corpus import tables
 from sightline.corpus.run_storage import Storage
-from sightline.corpus.tables import dataset, pa, pc
+from sightline.corpus.tables import dataset, pa, parquet, pc
 from sightline.errors import InputError
 from sightline.files.foreign import first_line, quote
 from sightline.results.check import Matters
@@ -178,13 +178,18 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
         if columns:
             raise self._reader.damaged(name, f"there is an unknown column '{quote(min(columns))}'.")
         footer = fragment.metadata
+        groups = range(footer.num_row_groups)
+        stated = sum(footer.row_group(number).total_byte_size for number in groups)
+        too_many = f"{footer.num_rows:,} rows are too many for {size:,} bytes."
+        if not 0 <= footer.num_rows <= MOST_ROWS or stated > _most_bytes(size):
+            raise self._reader.damaged(name, too_many)
+        _check_columns(fragment)
         values = footer.num_rows * footer.num_columns
-        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
         if any(pa.types.is_list(column.type) for column in self.schema):
-            values = sum(group.column(place).num_values for group in groups for place in range(footer.num_columns))
-        stated = sum(group.total_byte_size for group in groups)
-        if not 0 <= footer.num_rows <= MOST_ROWS or max(8 * values, stated) > _most_bytes(size) or values < 0:
-            raise self._reader.damaged(name, f"{footer.num_rows:,} rows are too many for {size:,} bytes.")
+            columns_of_groups = [(number, place) for number in groups for place in range(footer.num_columns)]
+            values = sum(footer.row_group(number).column(place).num_values for number, place in columns_of_groups)
+        if not 0 <= 8 * values <= _most_bytes(size):
+            raise self._reader.damaged(name, too_many)
 
     def blocks(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of a scan after checking their values."""
@@ -224,6 +229,17 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
             if ends["min"] is not None and not (rule.low <= ends["min"] and ends["max"] <= rule.high):
                 return f"must be from {rule.low:,} to {rule.high:,}" if rule.high < math.inf else "must not be negative"
         return None
+
+
+def _check_columns(fragment: Any) -> None:
+    """Raise OSError if the footer contradicts itself about a column, by reading the first row of every row group.
+
+    Arrow then checks what the footer says. Where the footer alone is asked, by us or by DuckDB, it ends the process.
+    """
+    with fragment.open() as source:
+        file = parquet.ParquetFile(source, metadata=fragment.metadata)
+        for number in range(file.num_row_groups):
+            next(file.iter_batches(batch_size=1, row_groups=[number]), None)
 
 
 class _CheckedScanner:

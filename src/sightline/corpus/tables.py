@@ -21,14 +21,14 @@ from sightline.settings.extras import require
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyarrow import dataset
+    from pyarrow import dataset, parquet
 else:
-    pa, pc, dataset = (
+    pa, pc, dataset, parquet = (
         require(module, "corpus", "Storing results in tables")
-        for module in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")
+        for module in ("pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet")
     )
 
-__all__ = ["dataset", "pa", "pc"]
+__all__ = ["dataset", "pa", "parquet", "pc"]
 """Arrow, which is part of the extra `corpus`; other modules take it from here."""
 
 FINISHED = "documents"
