@@ -123,6 +123,7 @@ def cases():
             plain, matters="not_shown", counts=(1, 2), without=(SAME, OTHER), random=((2.1, 2.0),) * 5, random_sets=5
         ),
     )
+    yield "not shown, limit reached", checked(plain, matters="not_shown", limit_reached=True, p_value=1.0, **reach)
     yield "not shown, nothing to compare", checked(plain, matters="not_shown", random=(), random_sets=0, p_value=1.0)
     yield "not shown, changes the label", checked(plain, *words[:3], matters="not_shown", p_value=0.06, **flips)
     yield (

@@ -199,6 +199,7 @@ class _Checking:
             if self.deletions.network.is_rehearsal:  # its answers are random, and would end the test at once
                 self._read_random(plan, plan.random)
             return plan, run_test(plan, self.whole.value, own, partial(self._read_random, plan))
+        self.limit_reached |= not plan.probes
         probes = np.array([reading.value for reading in self._read([chosen.tolist() for chosen in plan.probes])])
         return plan, run_rank_test(plan, self.order, self.whole.value, own, probes)
 

@@ -128,6 +128,8 @@ def _test_sentence(explanation: Explanation, check: Check) -> str:
         return f"{compared}. {beaten} ({p_value})."
     if check.matters == "too_small":
         return f"{compared}."
+    if is_short and check.limit_reached and check.p_value == 1:
+        return f"{compared}. The limit of readings left too few for the test."
     if is_short and 1 / (1 + check.random_sets) > explanation.verdict.alpha:
         orders = "other order" if check.random_sets == 1 else "other orders"
         return f"{compared}. Comparable words have only {check.random_sets} {orders}: too few to rule out chance."
