@@ -69,7 +69,7 @@ def test_a_base_whose_layers_cannot_be_chosen_is_named(tmp_path):
     (tmp_path / "base" / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="Every second layer of 'base' cannot be taken: it needs model.safetensors"):
         every_second_layer(bench, str(tmp_path / "base"))
-    with pytest.raises(ModelError, match="'owner/name' is no folder"):
+    with pytest.raises(ModelError, match="'owner/name' is not a folder"):
         every_second_layer(bench, "owner/name")
 
 
