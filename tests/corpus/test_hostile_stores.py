@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -241,6 +242,32 @@ def test_a_footer_that_contradicts_itself_is_refused_before_it_ends_the_process(
     path.write_bytes(content.replace(optional, required))
     with pytest.raises(InputError, match=f"{path.name}' is damaged: .* histogram size mismatch"):
         sl.open_run(copy).documents()
+
+
+def test_a_document_without_scores_of_a_method_is_refused(copy):
+    for path in files_of(copy, "explanations"):
+        table = pq.read_table(path)
+        pq.write_table(table.filter(pc.not_equal(table["method"], "attcat")), path)
+    store = sl.open_run(copy)
+    row = int(store.documents("status = 'done'")["row"][0])
+    with pytest.raises(InputError, match="is damaged: it has no scores of 'attcat'"):
+        store.document(row)
+
+
+def test_a_loop_of_links_is_refused(copy):
+    shutil.rmtree(copy / "plan")
+    (copy / "plan").symlink_to(copy / "plan")
+    with pytest.raises(InputError, match="plan"):
+        read_all(copy)
+
+
+def test_words_that_are_said_to_occur_nowhere_have_finite_scores(copy):
+    for path in files_of(copy, "tokens"):
+        table = pq.read_table(path)
+        nowhere = pa.array([0] * len(table), pa.int32())
+        pq.write_table(table.set_column(table.schema.get_field_index("instances"), "instances", nowhere), path)
+    store = sl.open_run(copy)
+    assert np.isfinite(store.aggregate("type", "rollout", min_documents=1)["score"]).all()
 
 
 def test_a_method_name_is_no_sql(copy):

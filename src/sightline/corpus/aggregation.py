@@ -162,7 +162,7 @@ def weigh_documents(store: Store, where: str | None, explained_for: str | None) 
 def _per_token(column: str, weights: str) -> str:
     score = f"CAST({quote(column)} AS DOUBLE)"
     return f"""
-        SELECT type AS key, w, {score} AS score, {score} / instances AS mean,
+        SELECT type AS key, w, {score} AS score, {score} / greatest(instances, 1) AS mean,
                CAST(first_of_type AS INTEGER) AS present, CAST(first_of_word AS INTEGER) AS instances
         FROM tokens JOIN ({weights}) USING (document) WHERE word >= 0"""
 
@@ -173,7 +173,7 @@ def sum_per_document(column: str, by: AggregateBy, weights: str, *, chosen: bool
     instances = "count(*)" if by == "position" else "sum(CAST(first_of_word AS INTEGER))"
     restriction = f" AND {key} IN (SELECT key FROM {CHOSEN_KEYS})" if chosen else ""
     return f"""
-        SELECT document, key, w, score, score / instances AS mean, 1 AS present, instances FROM (
+        SELECT document, key, w, score, score / greatest(instances, 1) AS mean, 1 AS present, instances FROM (
             SELECT document, {key} AS key, sum(CAST({quote(column)} AS DOUBLE)) AS score, {instances} AS instances
             FROM tokens WHERE word >= 0{restriction} GROUP BY ALL) JOIN ({weights}) USING (document)"""
 

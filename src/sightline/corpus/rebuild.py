@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.files.foreign import parse_json
+from sightline.files.foreign import parse_json, quote
 from sightline.models.tasks import TASKS
 from sightline.results.explanation import Explanation, fingerprint_scores
 from sightline.results.explanation_storage import DocumentRecord, ScoresRecord
@@ -63,6 +63,8 @@ def _build(store: Store, document: int) -> Report:
     explanations: dict[str, dict[str, Explanation]] = {}
     for record in store.sql(f"SELECT * FROM explanations WHERE document = {document}").to_dict("records"):
         explanations.setdefault(record["method"], {})[record["class"]] = _explanation(record, tokens, encoding, common)
+    if missing := [method for method in store.methods if method not in explanations]:
+        raise ValueError(f"it has no scores of '{quote(missing[0])}'.")
     ordered = {method: explanations[method] for method in store.methods}
     return Report(
         {name: by_class if len(by_class) > 1 else next(iter(by_class.values())) for name, by_class in ordered.items()}

@@ -96,8 +96,10 @@ class LocalFolder:
         """Return the sizes of regular files inside the folder; a run may have a hundred thousand of them."""
         sizes: dict[str, int] = {}
         for folder in {str(PurePosixPath(name).parent) for name in names}:
-            if (self._folder / folder).resolve() != self._folder.resolve() / folder:
-                continue  # a link: every file is checked individually
+            # Behind a link, every file is checked individually. A loop of links is a RuntimeError before Python 3.13.
+            with suppress(OSError, RuntimeError):
+                if (self._folder / folder).resolve() != self._folder.resolve() / folder:
+                    continue
             with suppress(OSError), os.scandir(self._folder / folder) as entries:
                 plain = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
                 sizes |= {f"{folder}/{entry.name}": entry.stat(follow_symlinks=False).st_size for entry in plain}
